@@ -1,0 +1,1 @@
+"""The load: one small Locust file a scenario, and what they share (modules with a leading underscore)."""

@@ -1,0 +1,1 @@
+"""Scoring: pure functions over captured records. Starts no process, opens no socket."""
