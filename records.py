@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 
 
 class Phase(StrEnum):
-    """Where in a cell a request belongs. Only `measure` and `drain` are measured; `drain` ended outside the steady window."""
+    """Where in a cell a request belongs. `measure` and `drain` are measured; `drain` ended outside the steady window."""
 
     WARMUP = "warmup"
     MEASURE = "measure"
@@ -61,7 +61,7 @@ class ErrorKind(StrEnum):
     ENCODING = "encoding"
     """A compressed body although identity was asked, or text that is not UTF-8."""
     USAGE_CONTRADICTS = "usage_contradicts"
-    """Usage that the stream itself disproves, such as fewer tokens than are possible for the chunks that carried text."""
+    """Usage that the stream itself disproves, such as no completion tokens for chunks that carried text."""
     ENGINE_GONE = "engine_gone"
     """The engine's process ended while the request was in flight (set by the driver, which sees the process)."""
     CANCELLED = "cancelled"
@@ -245,7 +245,7 @@ class CellFolder:
             return False
 
     def set_aside(self) -> Path | None:
-        """Move a broken capture to the next free `requests.partial-<k>.jsonl`; its new path, or None if there is none."""
+        """Move a broken capture to the next free `requests.partial-<k>.jsonl`; its new path, None if there is none."""
         if not self.requests.exists():
             return None
         k = 1
