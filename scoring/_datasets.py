@@ -1,0 +1,194 @@
+"""The public problem sets: where they come from, how a local JSONL of one is read, and what must hold of it.
+
+Standard library only, since the load process reads prompts through it. `scoring.fetch` writes the files read here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DATA_ENV = "ENGINEBENCH_DATA"
+
+
+class TaskError(ValueError):
+    """Prompts that can't be had. The message is one line: what, where, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A data set on the Hugging Face hub: its configs are read in this order and joined."""
+
+    repo: str
+    configs: tuple[str | None, ...]
+    split: str
+    revision: str | None
+    """Commit of the data set; None where the specification pins none (the golds are checked instead)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """One problem set: `sources` in order of preference, and what a complete copy of it must look like."""
+
+    name: str
+    sources: tuple[Source, ...]
+    rows: int
+    golds: tuple[int, ...] | None = None
+    """Every gold, in the set's own order, where the set is small enough to list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem with its gold as a plain integer, such as "-3" or "70000"."""
+
+    id: str
+    text: str
+    gold: str
+
+
+GSM8K = DataSet(
+    name="gsm8k",
+    sources=(Source("openai/gsm8k", ("main",), "test", "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"),),
+    rows=1319,
+)
+AIME2025 = DataSet(
+    name="aime2025",
+    sources=(
+        Source("math-ai/aime25", (None,), "test", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
+        Source("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test", None),
+    ),
+    rows=30,
+    golds=(
+        *(70, 588, 16, 117, 279, 504, 821, 77, 62, 81, 259, 510, 204, 60, 735),  # AIME I
+        *(468, 49, 82, 106, 336, 293, 237, 610, 149, 907, 113, 19, 248, 104, 240),  # AIME II
+    ),
+)
+DATA_SETS = {data_set.name: data_set for data_set in (GSM8K, AIME2025)}
+
+
+def default_data_dir() -> Path:
+    """Where fetched sets are kept: `ENGINEBENCH_DATA`, else the user's cache."""
+    named = os.environ.get(DATA_ENV)
+    return Path(named) if named else Path.home() / ".cache" / "enginebench" / "data"
+
+
+def local_path(data_set: DataSet, data_dir: Path | None) -> Path:
+    return (data_dir or default_data_dir()) / f"{data_set.name}.jsonl"
+
+
+def load_problems(data_set: DataSet, data_dir: Path | None = None) -> list[Problem]:
+    """Read the local copy of a set that `fetch` (or the user) has placed.
+
+    Raises:
+        TaskError: there is no file, it is not the one that was fetched, or it is not this set.
+    """
+    path = local_path(data_set, data_dir)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise TaskError(
+            f"{data_set.name}: no {path}; run `enginebench fetch {data_set.name}` where there is network, or place"
+            f" a JSONL copy with `enginebench fetch {data_set.name} --from FILE`"
+        ) from None
+    except OSError as error:
+        raise TaskError(f"{data_set.name}: can't read {path}: {error.strerror}") from None
+    recorded = fetch_note(path).get("sha256")
+    if recorded is not None and recorded != hashlib.sha256(content).hexdigest():
+        raise TaskError(f"{path}: changed since it was fetched (its hash is another); fetch {data_set.name} again")
+    return parse_problems(data_set, content, str(path))
+
+
+def fetch_note(path: Path) -> dict[str, Any]:
+    """What `fetch` wrote down beside a local copy: source, revision, sha256, rows; empty where it wrote nothing."""
+    try:
+        note = json.loads(path.with_suffix(".fetch.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def parse_problems(data_set: DataSet, content: bytes, where: str) -> list[Problem]:
+    """Parse JSONL rows with `question` or `problem`, `answer`, and perhaps `id`, and check the set as a whole.
+
+    Raises:
+        TaskError: a row can't be used, or this is not the set it should be; the message names file and line.
+    """
+    problems: list[Problem] = []
+    for number, line in enumerate(content.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise TaskError(f"{where}:{number}: not JSON: {error}") from None
+        problems.append(to_problem(row, len(problems), data_set.name, f"{where}:{number}"))
+    check(data_set, problems, where)
+    return problems
+
+
+def to_problem(row: Any, index: int, prefix: str, where: str) -> Problem:
+    """Take one row of any copy of a set; `index` (from 0) names a row that has no id.
+
+    Raises:
+        TaskError: no text or no integer gold, or a control character in the text.
+    """
+    if not isinstance(row, dict):
+        raise TaskError(f"{where}: a JSON object was expected")
+    text = row.get("question", row.get("problem"))
+    if not isinstance(text, str) or not text.strip():
+        raise TaskError(f"{where}: no text under `question` or `problem`")
+    if control := control_character(text):
+        raise TaskError(
+            f"{where}: the text holds the control character {control}, as copies do that decoded \\f of \\frac as a"
+            " form feed; take another copy"
+        )
+    gold = normalise_gold(row.get("answer", row.get("gold")))
+    if gold is None:
+        raise TaskError(f"{where}: no integer under `answer` (a number, or a solution that ends in `#### N`)")
+    named = row.get("id")
+    return Problem(str(named) if named not in (None, "") else f"{prefix}-{index + 1:04d}", text.strip(), gold)
+
+
+def check(data_set: DataSet, problems: list[Problem], where: str) -> None:
+    """Whether these are all problems of the set.
+
+    Raises:
+        TaskError: the number of rows, the ids or the golds are not those of the set.
+    """
+    if len(problems) != data_set.rows:
+        raise TaskError(f"{where}: {len(problems)} rows, but {data_set.name} has {data_set.rows}")
+    if len({problem.id for problem in problems}) != len(problems):
+        raise TaskError(f"{where}: two rows have the same id")
+    if data_set.golds is None:
+        return
+    # Copies order the problems differently; the golds are what they agree on.
+    unknown = sorted(int(problem.gold) for problem in problems)
+    if unknown != sorted(data_set.golds):
+        odd = next(p for p in problems if unknown.count(int(p.gold)) != data_set.golds.count(int(p.gold)))
+        raise TaskError(f"{where}: the golds are not those of {data_set.name} (problem {odd.id} has {odd.gold})")
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def control_character(text: str) -> str | None:
+    """The first control character other than newline and tab, as `U+000C`; None if there is none."""
+    found = _CONTROL.search(text)
+    return f"U+{ord(found[0]):04X}" if found else None
+
+
+_INTEGER = re.compile(r"([-+]?)\$?0*(\d{1,30})(?:\.0*)?")
+
+
+def normalise_gold(answer: Any) -> str | None:
+    """The integer that a set means by its answer: 70, "033", "70.0", "... #### 1,450,000"; None if it is none."""
+    if isinstance(answer, bool) or not isinstance(answer, int | float | str):
+        return None
+    text = str(answer).rpartition("####")[2].replace(",", "").replace("\N{MINUS SIGN}", "-").strip()
+    found = _INTEGER.fullmatch(text)
+    return str(int(found[1] + found[2])) if found else None
