@@ -1,0 +1,80 @@
+"""What a night is compared with: a pinned run, the last good one, a window of good ones, or another engine tonight."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from driver.errors import BenchError, ExitCode
+from reporting.history import History, RunInfo
+from reporting.trends import breaks_between
+
+Mode = Literal["pinned", "last-good", "window", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How the baseline is chosen; `nights` is the size of a window."""
+
+    mode: Mode
+    nights: int = 1
+
+    def __str__(self) -> str:
+        return f"window:{self.nights}" if self.mode == "window" else self.mode
+
+
+def parse_choice(text: str) -> Choice:
+    """Read `pinned`, `last-good`, `window:N` or `run`.
+
+    Raises:
+        BenchError: another word (exit code 2).
+    """
+    match = re.fullmatch(r"window:(\d{1,4})", text)
+    if match and int(match[1]) >= 2:
+        return Choice("window", int(match[1]))
+    for mode in ("pinned", "last-good", "run"):
+        if text == mode:
+            return Choice(mode)
+    raise BenchError(f"baseline {text!r}: use pinned, last-good, window:N (N of 2 or more) or run", ExitCode.USAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The stored runs that one engine's cell is held against, newest first; empty with the reason why."""
+
+    run_ids: tuple[str, ...]
+    why_none: str = ""
+
+
+def stored_baseline(history: History, choice: Choice, tonight: RunInfo, engine: str, cell: str | None) -> Baseline:
+    """Find the baseline of one cell among earlier runs of the same profile and of the same series.
+
+    A pin also ends what came before it: `last-good` and `window` look no further back than the newest pin, which is
+    how a slower level that is accepted becomes the new normal.
+    """
+    earlier = [
+        run
+        for run in reversed(history.runs(profile=tonight.profile, good=True))
+        if (run.created_utc, run.run_id) < (tonight.created_utc, tonight.run_id)
+        and engine in history.engines(run.run_id)
+    ]
+    pins = [place for place, run in enumerate(earlier) if run.pinned_utc is not None]
+    if pins:
+        newest = max(pins, key=lambda place: earlier[place].pinned_utc or "")
+        earlier = [earlier[newest]] if choice.mode == "pinned" else earlier[: newest + 1]
+    elif choice.mode == "pinned":
+        return Baseline((), "no run of this profile is pinned yet: `history pin RUN`")
+    if not earlier:
+        return Baseline((), "no earlier good run of this engine under this profile; tonight begins its series")
+    found: list[str] = []
+    why = ""
+    for run in earlier:
+        broken = breaks_between(history, run, tonight, engine, cell)
+        if broken:
+            why = why or f"series broken since {run.run_id}: {'; '.join(broken)}; tonight begins a new one"
+            continue
+        found.append(run.run_id)
+        if len(found) == choice.nights:
+            break
+    return Baseline(tuple(found), "" if found else why)

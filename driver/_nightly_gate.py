@@ -1,0 +1,152 @@
+"""The decision of a night for one figure: is it a regression, beyond what the noise of this host explains?
+
+Everything is on the logarithm, as the speed ratio tonight / baseline (below 1 is slower). A regression needs both: an
+interval that excludes 1, and an effect larger than max(threshold, 2 x the standard deviation of the A/A ratio).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+Verdict = Literal["ok", "regression", "improved", "not judged"]
+
+FEWEST_NIGHTS = 5
+"""From so many nights on, the spread between nights itself is the yardstick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Speed ratio with its 95% interval, the ratio below which it counts, and the word for it."""
+
+    verdict: Verdict
+    ratio: float | None
+    ci: tuple[float, float] | None
+    limit: float | None
+    evidence: str
+
+
+def decide(
+    baseline: Sequence[Sequence[float]],
+    tonight: Sequence[float],
+    *,
+    higher_is_better: bool,
+    threshold: float,
+    aa_sd: float | None = None,
+) -> Decision:
+    """Hold tonight's rounds against those of one or more earlier nights.
+
+    Args:
+        baseline: the rounds of each night of the baseline; all positive.
+        tonight: tonight's rounds; all positive.
+        higher_is_better: whether a larger figure is faster.
+        threshold: the least relative effect that counts, 0.03 for 3%.
+        aa_sd: standard deviation of the log A/A ratio as the history shows it; None where it is too short.
+
+    Returns:
+        "not judged" where a figure is not positive, or there is one round on each side and no history of the noise.
+    """
+    nights = [np.log(night) for night in baseline if len(night)]
+    if not nights or not len(tonight) or any(min(night) <= 0 for night in [*baseline, tonight] if len(night)):
+        return Decision("not judged", None, None, None, "no positive figure on both sides")
+    now = np.log(tonight)
+    sign = 1.0 if higher_is_better else -1.0
+    if len(nights) >= FEWEST_NIGHTS:
+        # Rounds of one night share its temperature, its boot, its neighbours: the night is the unit.
+        means = np.array([night.mean() for night in nights])
+        effect = float(now.mean() - means.mean())
+        spread = float(means.std(ddof=1)) * math.sqrt(1 + 1 / len(means))
+        half = float(stats.t.ppf(0.975, len(means) - 1)) * spread
+        aa = max(spread, aa_sd or 0.0)
+        basis = f"prediction interval from {len(means)} nights"
+    else:
+        before = np.concatenate(nights)
+        effect = float(now.mean() - before.mean())
+        if len(before) + len(now) < 3 or min(len(before), len(now)) < 2:
+            if aa_sd is None:
+                return Decision(
+                    "not judged",
+                    math.exp(sign * effect),
+                    None,
+                    None,
+                    "one round a side says nothing of its noise; use rounds = 3 or more, or window:N",
+                )
+            half, aa, basis = 1.96 * aa_sd, aa_sd, "noise taken from the history"
+        else:
+            variances = now.var(ddof=1) / len(now), before.var(ddof=1) / len(before)
+            error = math.sqrt(sum(variances))
+            freedom = (
+                sum(variances) ** 2 / (variances[0] ** 2 / (len(now) - 1) + variances[1] ** 2 / (len(before) - 1))
+                if error
+                else 1.0
+            )
+            half = float(stats.t.ppf(0.975, freedom)) * error
+            aa = max(error, aa_sd or 0.0)
+            basis = f"Welch on the logarithms of {len(before)} and {len(now)} rounds"
+    effect *= sign
+    limit = max(threshold, 2 * aa)
+    evidence = f"{basis}; A/A sd {100 * aa:.2f}%"
+    verdict: Verdict = "ok"
+    if abs(effect) > half and abs(effect) > abs(math.log1p(-limit) if limit < 1 else limit):
+        verdict = "regression" if effect < 0 else "improved"
+    return Decision(
+        verdict, math.exp(effect), (math.exp(effect - half), math.exp(effect + half)), max(0.0, 1 - limit), evidence
+    )
+
+
+def night_to_night_sd(nights: Sequence[Sequence[float]]) -> float | None:
+    """Standard deviation of the log ratio of one night against the next, from consecutive nights of one series.
+
+    Robust (median of absolute differences), so that one real shift in the past does not blind the gate.
+
+    Returns:
+        None below five differences.
+    """
+    means = [float(np.mean(np.log(night))) for night in nights if len(night) and min(night) > 0]
+    steps = np.abs(np.diff(means))
+    return float(np.median(steps)) * 1.4826 if len(steps) >= FEWEST_NIGHTS else None
+
+
+def confirmed(first: Decision, second: Decision, pooled: Decision) -> bool:
+    """Whether a second measurement bears out the first.
+
+    Both together must fail the gate, and the second alone must lose at least half of what counts: one wild first
+    measurement can't carry the pair.
+    """
+    if first.verdict != "regression" or pooled.verdict != "regression" or second.ratio is None or second.limit is None:
+        return False
+    return second.ratio <= 1 - (1 - second.limit) / 2
+
+
+def decide_answers(
+    baseline: tuple[int, int], tonight: tuple[int, int], pairs: Sequence[tuple[bool, bool]] | None, margin_points: float
+) -> Decision:
+    """Whether answers got worse: exact McNemar on paired problems, else Fisher's exact test on the counts.
+
+    Args:
+        baseline: (correct, n) of the earlier run.
+        tonight: (correct, n) of tonight.
+        pairs: (was correct, is correct) for each problem, where both runs list every one.
+        margin_points: the profile's parity margin, in points of accuracy.
+    """
+    if not baseline[1] or not tonight[1]:
+        return Decision("not judged", None, None, None, "no problem was asked")
+    difference = tonight[0] / tonight[1] - baseline[0] / baseline[1]
+    if pairs is not None:
+        lost = sum(was and not now for was, now in pairs)
+        won = sum(now and not was for was, now in pairs)
+        p = float(stats.binomtest(lost, lost + won).pvalue) if lost + won else 1.0
+        evidence = f"{lost} lost, {won} won of {len(pairs)} problems, McNemar p = {p:.3g}"
+    else:
+        table = np.array([[baseline[0], baseline[1] - baseline[0]], [tonight[0], tonight[1] - tonight[0]]])
+        p = float(stats.fisher_exact(table).pvalue)
+        evidence = f"{baseline[0]}/{baseline[1]} -> {tonight[0]}/{tonight[1]}, Fisher p = {p:.3g}"
+    verdict: Verdict = "ok"
+    if p < 0.05 and abs(difference) * 100 > margin_points:
+        verdict = "regression" if difference < 0 else "improved"
+    return Decision(verdict, difference, None, -margin_points / 100, evidence)

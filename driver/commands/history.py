@@ -1,0 +1,220 @@
+"""`history`: look at what earlier runs gave, keep it, and take it elsewhere."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+from driver.errors import BenchError, ExitCode
+from driver.manifest import utc_now
+from driver.run import open_run
+from reporting._history_export import export_csv, otava_config
+from reporting._history_text import columns, printable
+from reporting.history import History, HistoryError, read_run
+from reporting.trends import lines, to_json, trends
+
+DEFAULT = Path("bench-out/history.db")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def one_line_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """A `HistoryError` becomes the command line's own one-line error, exit code 4."""
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except HistoryError as error:
+            raise BenchError(printable(error), ExitCode.FAILURE) from None
+
+    return wrapped
+
+
+@click.group(short_help="Figures of earlier runs: list, trends, export, merge, pin, prune.")
+@click.option(
+    "--history",
+    "path",
+    type=click.Path(path_type=Path),
+    default=DEFAULT,
+    show_default=True,
+    envvar="ENGINEBENCH_HISTORY",
+)
+@click.pass_context
+def command(context: click.Context, path: Path) -> None:
+    """Figures of earlier runs, kept in one SQLite file."""
+    context.obj = path
+
+
+_json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, for scripts.")
+
+
+def _opened(path: Path) -> History:
+    if not path.exists():
+        raise HistoryError(f"{path}: no history there yet; `nightly` and `history import` begin one")
+    return History(path)
+
+
+@command.command("import")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.pass_obj
+@one_line_errors
+def import_(path: Path, runs: tuple[Path, ...]) -> None:
+    """Take in scored RUNS (folders, or ids under bench-out/). Again is harmless."""
+    with History(path) as history:
+        for name in runs:
+            run = read_run(open_run(name))
+            new = history.add(run)
+            click.echo(
+                f"{printable(run.run_id)}: {run.status}, {len(run.figures)} figures{'' if new else ', there already'}"
+            )
+
+
+@command.command("list")
+@click.option("--profile", help="Only runs of this profile.")
+@_json
+@click.pass_obj
+@one_line_errors
+def list_(path: Path, profile: str | None, as_json: bool) -> None:
+    """Every run, oldest first."""
+    with _opened(path) as history:
+        runs = history.runs(profile=profile)
+        builds = {run.run_id: {name: info.build for name, info in history.engines(run.run_id).items()} for run in runs}
+        gates = {run.run_id: [gate.verdict for gate in history.gates(run.run_id)] for run in runs}
+    if as_json:
+        rows = [asdict(run) | {"builds": builds[run.run_id], "verdicts": gates[run.run_id]} for run in runs]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    table = []
+    for run in runs:
+        engines = ", ".join(f"{name} {build or 'unknown'}" for name, build in builds[run.run_id].items())
+        found = gates[run.run_id]
+        slower = sum(verdict in ("regression", "suspected") for verdict in found)
+        gate = f"{slower} of {len(found)} slower" if slower else ("ok" if found else None)
+        table.append(
+            [
+                run.created_utc,
+                run.run_id,
+                run.kind,
+                run.status,
+                gate,
+                "pinned" if run.pinned_utc else None,
+                engines,
+                run.note,
+            ]
+        )
+    header = ("created", "run", "kind", "status", "gate", "pin", "engines", "note")
+    click.echo("\n".join(columns(header, table, limit=60)))
+
+
+@command.command("trends")
+@click.argument("metric")
+@click.option("--profile", help="Only this profile.")
+@click.option("--engine", help="Only this engine.")
+@click.option("--cell", help="Only this cell.")
+@_json
+@click.pass_obj
+@one_line_errors
+def trends_(path: Path, metric: str, profile: str | None, engine: str | None, cell: str | None, as_json: bool) -> None:
+    """METRIC over the nights (such as output_tok_s), with breaks, new builds and changes of level."""
+    with _opened(path) as history:
+        found = trends(history, metric, profile=profile, engine=engine, cell=cell)
+        if not found:
+            known = sorted({figure.metric for run in history.runs() for figure in history.figures(run.run_id)})
+            raise HistoryError(f"{path}: no complete run has {metric!r} there; known are {', '.join(known) or 'none'}")
+    if as_json:
+        click.echo(json.dumps([to_json(each) for each in found], indent=2))
+    else:
+        click.echo("\n\n".join("\n".join(lines(each)) for each in found))
+
+
+@command.command("export")
+@click.option(
+    "--csv",
+    "target",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="File to write; - is stdout.",
+)
+@click.option("--profile", help="Which profile; may be left out where the history has one.")
+@click.option("--metric", "metrics", multiple=True, help="Only this metric; may be repeated.")
+@click.option(
+    "--otava-config", type=click.Path(path_type=Path, dir_okay=False), help="Write an otava.yaml for it as well."
+)
+@click.pass_obj
+@one_line_errors
+def export(path: Path, target: Path, profile: str | None, metrics: tuple[str, ...], otava_config: Path | None) -> None:
+    """The complete runs as CSV, a row a run, for Apache Otava or a spreadsheet."""
+    with _opened(path) as history:
+        text = io.StringIO()
+        profile = profile or _only_profile(history)
+        names = export_csv(history, text, profile=profile, metrics=metrics)
+    if str(target) == "-":
+        click.echo(text.getvalue(), nl=False)
+    else:
+        target.write_text(text.getvalue(), encoding="utf-8")
+    if otava_config is not None:
+        otava_config.write_text(_otava(str(target), profile, names), encoding="utf-8")
+
+
+_otava = otava_config
+
+
+def _only_profile(history: History) -> str:
+    known = sorted({run.profile for run in history.runs()})
+    if len(known) != 1:
+        raise BenchError(
+            f"--profile: say which: {printable(', '.join(known)) or 'the history is empty'}", ExitCode.USAGE
+        )
+    return known[0]
+
+
+@command.command()
+@click.argument("other", type=click.Path(path_type=Path))
+@click.pass_obj
+@one_line_errors
+def merge(path: Path, other: Path) -> None:
+    """Take over the runs of the history OTHER that this one lacks; OTHER stays as it is."""
+    with History(path) as history:
+        added, renamed = history.merge(other)
+    click.echo(
+        f"{len(added)} runs added" + (f", {len(renamed)} under a new name since theirs was taken" if renamed else "")
+    )
+    for name in renamed:
+        click.echo(f"  {printable(name)}")
+
+
+@command.command()
+@click.argument("run")
+@click.option("--remove", is_flag=True, help="Take the pin away.")
+@click.pass_obj
+@one_line_errors
+def pin(path: Path, run: str, remove: bool) -> None:
+    """Make RUN the baseline of its profile: also how a new, slower level is accepted."""
+    with _opened(path) as history:
+        history.pin(run, None if remove else utc_now())
+    click.echo(f"{printable(run)}: {'no longer pinned' if remove else 'pinned'}")
+
+
+@command.command()
+@click.option("--keep", type=click.IntRange(min=1), help="Keep the newest N runs of each profile.")
+@click.option("--days", type=click.FloatRange(min=0, min_open=True), help="Keep the runs of the last N days.")
+@click.pass_obj
+@one_line_errors
+def prune(path: Path, keep: int | None, days: float | None) -> None:
+    """Forget old runs; never a pinned one, nor the last good one of a profile."""
+    if keep is None and days is None:
+        raise BenchError("prune: say how much stays: --keep N or --days N", ExitCode.USAGE)
+    before = None if days is None else datetime.now(UTC) - timedelta(days=days)
+    with _opened(path) as history:
+        gone: list[Any] = history.prune(keep=keep, older_than=before)
+    click.echo(f"{len(gone)} runs forgotten")

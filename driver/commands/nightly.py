@@ -1,0 +1,142 @@
+"""`nightly PROFILE`: one command for cron or CI."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from driver._nightly_baseline import parse_choice
+from driver._nightly_guard import notify, parse_duration
+from driver._nightly_measure import measure_with, take_measured
+from driver._nightly_report import junit, markdown, terminal
+from driver._nightly_result import NightResult
+from driver.commands.history import DEFAULT, one_line_errors
+from driver.errors import ExitCode
+from driver.nightly import NightlyOptions, nightly
+from driver.profile import find_profile, load_profile
+
+
+@click.command(short_help="Measure, compare with earlier nights, confirm, report. For cron and CI.")
+@click.argument("profile")
+@click.option(
+    "--baseline",
+    help="pinned, last-good, window:N, or run (two engines tonight). Default: the profile's gate.baseline.",
+)
+@click.option("--engine", "engines", multiple=True, help="Run only this engine; may be repeated.")
+@click.option(
+    "--history",
+    "history",
+    type=click.Path(path_type=Path),
+    default=DEFAULT,
+    show_default=True,
+    envvar="ENGINEBENCH_HISTORY",
+)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench-out"), show_default=True)
+@click.option(
+    "--time-limit", metavar="TIME", help="Such as 90m or 3h. Default: the profile's gate.time_limit_s, else none."
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Default: the profile's gate.threshold.",
+)
+@click.option("--no-confirm", is_flag=True, help="Report a regression without a second measurement.")
+@click.option(
+    "--summary",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write Markdown there (GITHUB_STEP_SUMMARY is used too).",
+)
+@click.option("--junit", "junit_path", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there.")
+@click.option(
+    "--notify", "hook", metavar="CMD", help="Run CMD with the result as JSON on its standard input; no shell."
+)
+@click.option("--notify-on", type=click.Choice(["failure", "always"]), default="failure", show_default=True)
+@click.option(
+    "--keep", type=click.IntRange(min=1), metavar="N", help="Delete the run folders of all but the newest N nights."
+)
+@click.option(
+    "--measured",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Judge this run folder instead of measuring; a second one confirms.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
+@one_line_errors
+def command(
+    profile: str,
+    baseline: str | None,
+    engines: tuple[str, ...],
+    history: Path,
+    out: Path,
+    time_limit: str | None,
+    threshold: float | None,
+    no_confirm: bool,
+    summary: Path | None,
+    junit_path: Path | None,
+    hook: str | None,
+    notify_on: str,
+    keep: int | None,
+    measured: tuple[Path, ...],
+    as_json: bool,
+) -> int:
+    """Measure PROFILE and hold it against earlier nights.
+
+    Exit codes: 0 no regression; 1 a regression (confirmed by a second measurement), or requests failed; 2 usage;
+    3 void; 4 engine, host or run failure, time limit, or another nightly is running.
+    """
+    loaded = load_profile(profile)
+    limit = parse_duration(time_limit) if time_limit else loaded.gate.time_limit_s
+    options = NightlyOptions(
+        history=history,
+        out=out,
+        choice=parse_choice(baseline or loaded.gate.baseline),
+        threshold=threshold or loaded.gate.threshold,
+        engines=engines,
+        time_limit_s=limit,
+        confirm=not no_confirm,
+        keep=None if measured else keep,
+    )
+    measure = take_measured(measured) if measured else measure_with(find_profile(profile), out, quiet=as_json)
+
+    def report(result: NightResult) -> None:
+        # Also called when the night failed: whoever waits for a report gets one, and then the error.
+        try:
+            _write(result, summary, junit_path)
+        finally:
+            if hook and (notify_on == "always" or result.exit_code != ExitCode.DONE):
+                _notify(hook, result)
+        if as_json:
+            click.echo(json.dumps(result.to_json(), indent=2))
+        elif result.failure is None:
+            click.echo("\n".join(terminal(result)))
+
+    return nightly(loaded, options, measure, report).exit_code
+
+
+def _write(result: NightResult, summary: Path | None, junit_path: Path | None) -> None:
+    if junit_path is not None:
+        _replace(junit_path, junit(result))
+    if summary is not None:
+        _replace(summary, markdown(result))
+    if of_ci := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(of_ci).open("a", encoding="utf-8") as out:
+            out.write(markdown(result))
+
+
+def _replace(path: Path, text: str) -> None:
+    """A reader sees the old file or the whole new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _notify(hook: str, result: NightResult) -> None:
+    if problem := notify(hook, result.to_json()):
+        click.echo(f"enginebench: {problem}", err=True)

@@ -1,0 +1,220 @@
+"""A nightly comparison: measure, keep, hold against the baseline, confirm, report. One call a night, from cron or CI.
+
+The order is such that nothing is lost: the history knows of the night before it is measured, has its figures before
+they are judged, and its verdict before anybody is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from driver._nightly_baseline import Choice
+from driver._nightly_compare import Judge
+from driver._nightly_guard import TimeLimitError, only_one, time_limit
+from driver._nightly_measure import Measure, Measured, remove_old_folders, tonight_only
+from driver._nightly_result import Finding, NightResult
+from driver.errors import BenchError, ExitCode
+from driver.manifest import utc_now
+from driver.profile import Profile
+from reporting.history import GateRow, History, HistoryError, read_run
+from reporting.trends import trends
+
+RECENT = 14
+"""Changes of level within so many nights are shown with the night."""
+
+
+@dataclass(frozen=True, slots=True)
+class NightlyOptions:
+    """How a night is run. `engines` empty means all of the profile; `keep` is a number of nights whose folders stay."""
+
+    history: Path
+    out: Path
+    choice: Choice
+    threshold: float
+    engines: tuple[str, ...] = ()
+    time_limit_s: float | None = None
+    confirm: bool = True
+    keep: int | None = None
+
+
+Report = Callable[[NightResult], None]
+
+
+def nightly(
+    profile: Profile, options: NightlyOptions, measure: Measure, report: Report, *, now: str | None = None
+) -> NightResult:
+    """Run one night; `report` is called once with its result, also where the night fails, before the error is raised.
+
+    Raises:
+        BenchError: another nightly holds the lock, the run failed, or the time limit passed (exit code 4).
+        HistoryError: the history cannot be read or written.
+    """
+    profile = tonight_only(profile, options.engines)
+    if options.choice.mode == "run" and len(profile.engines) < 2:
+        raise BenchError("baseline run: needs two engines in tonight's run", ExitCode.USAGE)
+    with only_one(options.history.with_name(f"{options.history.name}.lock")):
+        created = now or utc_now()
+        stamp = "".join(char for char in created if char.isdigit())
+        result = NightResult(f"{profile.name[:32]}-nightly-{stamp}", profile.name, str(options.choice))
+        try:
+            with History(options.history) as history:
+                history.mark_abandoned()
+                _one_night(history, profile, options, measure, result, created)
+        except BaseException as error:
+            result.failure, result.exit_code = _in_words(error)
+            result.status = "partial" if result.status == "running" else result.status
+            report(result)
+            if isinstance(error, TimeLimitError):
+                raise BenchError(result.failure, ExitCode.FAILURE) from None
+            raise
+        report(result)
+    return result
+
+
+def _one_night(
+    history: History, profile: Profile, options: NightlyOptions, measure: Measure, result: NightResult, created: str
+) -> None:
+    ends = None if options.time_limit_s is None else time.monotonic() + options.time_limit_s
+    run = _measured(history, profile, measure, result.run_id, "nightly", None, created, ends)
+    result.run_id = run.folder.run_id
+    result.status = history.get(result.run_id).status
+    result.report = str(run.report) if run.report else None
+    if result.status == "void":
+        result.void = _void_reasons(run)
+        result.exit_code = int(ExitCode.VOID)
+        history.add_gates(result.run_id, [], result.exit_code)
+        return
+    judge = Judge(history, profile, options.choice, options.threshold)
+    found = judge.night(result.run_id)
+    result.findings, result.breaks, result.builds = found.findings, found.breaks, found.builds
+    slower = result.by_verdict("regression")
+    if slower:
+        # Until a second measurement has spoken it is a suspicion, whatever happens from here on.
+        result.findings = [replace(f, verdict="suspected") if f in slower else f for f in result.findings]
+        _keep(history, result, ExitCode.REGRESSION)
+        if options.confirm:
+            _confirm(history, profile, judge, measure, result, found.findings, created, ends)
+    failed = result.by_verdict("regression", "suspected") or not run.all_ok
+    _keep(history, result, ExitCode.REGRESSION if failed else ExitCode.DONE)
+    result.trends = _recent_shifts(history, profile)
+    if options.keep is not None:
+        remove_old_folders(options.out, _old_nights(history, profile, options.keep))
+
+
+def _confirm(
+    history: History,
+    profile: Profile,
+    judge: Judge,
+    measure: Measure,
+    result: NightResult,
+    findings: list[Finding],
+    created: str,
+    ends: float | None,
+) -> None:
+    """Measure the engines and cells that look slower once more, and keep only what is borne out."""
+    slower = [finding for finding in findings if finding.verdict == "regression"]
+    engines = {finding.engine for finding in slower}
+    if judge.choice.mode == "run":
+        engines.add(profile.baseline)
+    cells = tuple(c.label for c in profile.cells if any(f.cell in (c.label, c.workload_name) for f in slower))
+    again = tonight_only(profile, tuple(sorted(engines)), cells)
+    second = _measured(
+        history, again, measure, f"{result.run_id}-confirm", "confirmation", result.run_id, created, ends
+    )
+    if history.get(second.folder.run_id).status != "complete":
+        status = history.get(second.folder.run_id).status
+        raise BenchError(
+            f"{second.folder.path}: the second measurement is {status}; the regression stays a suspicion", ExitCode.VOID
+        )
+    result.findings = judge.confirm(result.run_id, second.folder.run_id, findings)
+
+
+def _measured(
+    history: History,
+    profile: Profile,
+    measure: Measure,
+    run_id: str,
+    kind: str,
+    confirms: str | None,
+    created: str,
+    ends: float | None,
+) -> Measured:
+    """Measure and import one run; one that does not reach its end stays in the history as partial, with the reason."""
+    history.begin(run_id, created, profile.name, kind, confirms)
+    try:
+        with time_limit(None if ends is None else ends - time.monotonic()):
+            run = measure(profile, run_id)
+        imported = read_run(run.folder)
+        if run.folder.run_id != run_id:
+            # Measured before, under a name of its own.
+            history.forget(run_id)
+        imported.kind, imported.confirms = kind, confirms
+        history.add(imported)
+    except BaseException as error:
+        with contextlib.suppress(HistoryError):
+            history.end(run_id, status="partial", exit_code=_in_words(error)[1], note=_in_words(error)[0])
+        raise
+    return run
+
+
+def _keep(history: History, result: NightResult, code: ExitCode) -> None:
+    result.exit_code = int(code)
+    rows = []
+    for f in result.findings:
+        low, high = f.ci or (None, None)
+        rows.append(GateRow(f.engine, f.cell, f.metric, f.baseline, f.ratio, low, high, f.limit, f.verdict, f.evidence))
+    history.add_gates(result.run_id, rows, result.exit_code)
+
+
+def _in_words(error: BaseException) -> tuple[str, int]:
+    """One line and an exit code for whatever ended a night."""
+    if isinstance(error, TimeLimitError):
+        return "the time limit passed before the night was done; what was measured is kept", int(ExitCode.FAILURE)
+    if isinstance(error, BenchError):
+        return error.message.splitlines()[0], error.exit_code
+    if isinstance(error, HistoryError):
+        return str(error), int(ExitCode.FAILURE)
+    if isinstance(error, OSError):
+        return f"{error.filename or ''} {error.strerror or error}".strip(), int(ExitCode.FAILURE)
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped by SIGINT", int(ExitCode.SIGINT)
+    if isinstance(error, Exception):
+        return f"{type(error).__name__}: {error}", int(ExitCode.FAILURE)
+    return "stopped by a signal", int(ExitCode.SIGTERM)
+
+
+def _void_reasons(run: Measured) -> list[str]:
+    rows = [row for row in run.comparison.get("audit", []) if row["status"] == "fail"]
+    return [
+        f"{row['check']} ({row.get('engine') or 'all'}, {row.get('cell') or 'all'}): {row.get('evidence')}"
+        for row in rows
+    ]
+
+
+def _recent_shifts(history: History, profile: Profile) -> list[str]:
+    """Changes of level in the last nights, which a gate against the night before can't see while they creep."""
+    notes = []
+    for metric in profile.gate.metrics:
+        for found in trends(history, metric, profile=profile.name):
+            of, newest = found.series, len(found.series.points) - RECENT
+            for shift in found.shifts:
+                if shift.index >= newest:
+                    levels = f"{shift.before:.4g} -> {shift.after:.4g}"
+                    notes.append(f"{of.engine}, {of.cell}, {metric}: since {shift.run_id}, {levels}")
+    return notes
+
+
+def _old_nights(history: History, profile: Profile, keep: int) -> list[str]:
+    """Nights beyond the newest `keep`, with their confirmations; pinned ones stay, and so does the last good one."""
+    nights = history.runs(profile=profile.name, where="kind = 'nightly' AND status != 'running'")
+    good = history.runs(profile=profile.name, good=True)
+    staying = {run.run_id for run in nights[max(0, len(nights) - keep) :]} | {run.run_id for run in good[-1:]}
+    staying |= {run.run_id for run in nights if run.pinned_utc}
+    second = history.runs(profile=profile.name, where="kind = 'confirmation' AND status != 'running'")
+    return [run.run_id for run in nights if run.run_id not in staying] + [
+        r.run_id for r in second if r.confirms not in staying
+    ]

@@ -1,0 +1,344 @@
+"""The history: the figures of many runs in one SQLite file, small enough to keep for years and to copy to another host.
+
+One process writes at a time (WAL, busy timeout); readers are never blocked. Every change is one transaction, so that
+a kill or a full disk leaves the history as it was before.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from records import JsonObject
+from reporting._history_import import WHOLE_RUN, FigureRow, ImportedRun, QualityRow, read_run
+from reporting._history_merge import copy_in_memory, take_over
+from reporting._history_schema import VERSION, HistoryError, migrate
+from reporting._history_sql import insert, one_line
+
+__all__ = [
+    "VERSION",
+    "WHOLE_RUN",
+    "EngineInfo",
+    "FigureRow",
+    "GateRow",
+    "History",
+    "HistoryError",
+    "ImportedRun",
+    "QualityRow",
+    "RunInfo",
+    "read_run",
+]
+
+GOOD = "run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR COALESCE(run.exit_code, 0) = 0)"
+"""SQL for a run that may serve as a baseline: complete, and not failed by its gate unless somebody pinned it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One run. `kind` is run, nightly or confirmation; `confirms` names the run that a confirmation repeats."""
+
+    run_id: str
+    created_utc: str
+    profile: str
+    profile_sha256: str | None
+    fingerprint: JsonObject
+    status: str
+    kind: str
+    confirms: str | None
+    pinned_utc: str | None
+    exit_code: int | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """One engine of one run; `setup` is what must be equal before two runs of it are compared."""
+
+    engine: str
+    kind: str | None
+    build: str | None
+    setup: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One decision of a night.
+
+    `ratio` is the speed ratio of tonight against the baseline (below 1 is slower); for answers it is the difference in
+    accuracy (below 0 is worse).
+    """
+
+    engine: str
+    cell: str
+    metric: str
+    baseline: str | None
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    limit_ratio: float | None
+    verdict: str
+    evidence: str
+
+
+_DOOMED = f"""
+SELECT run_id FROM (
+    SELECT *, row_number() OVER (PARTITION BY profile ORDER BY created_utc DESC, run_id DESC) AS place,
+    max(CASE WHEN {GOOD} THEN created_utc END) OVER (PARTITION BY profile) AS last_good FROM run) AS run
+WHERE pinned_utc IS NULL AND status != 'running' AND created_utc IS NOT last_good
+AND (place > COALESCE(:keep, place) OR created_utc < COALESCE(:before, '')) ORDER BY created_utc
+"""  # noqa: S608  only constants
+
+_REFRESHED = ("profile_sha256", "fingerprint", "status", "digest")
+"""What a later scoring of the same run may change."""
+
+_RUN = "run_id, created_utc, profile, profile_sha256, fingerprint, status, kind, confirms, pinned_utc, exit_code, note"
+
+
+class History:
+    """An open history. A context manager; every error of the file or the disk is a `HistoryError` of one line."""
+
+    def __init__(self, path: Path, *, busy_timeout_s: float = 20.0) -> None:
+        self.path = path
+        with one_line(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
+            try:
+                self.migrated_from = migrate(self._db, path)
+                self._db.execute("PRAGMA foreign_keys = ON")
+                self._db.execute("PRAGMA journal_mode = WAL")
+                # A night's figures are worth one fsync: after the commit they survive a power cut.
+                self._db.execute("PRAGMA synchronous = FULL")
+            except BaseException:
+                self._db.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file; the WAL is folded in by SQLite when the last connection closes."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Writing
+
+    def begin(self, run_id: str, created_utc: str, profile: str, kind: str, confirms: str | None = None) -> None:
+        """Note that a run has started, so that one that is killed is seen afterwards.
+
+        Raises:
+            HistoryError: the run is in the history already, or it cannot be written.
+        """
+        with self._change() as db:
+            if self.find(run_id) is not None:
+                raise HistoryError(f"{self.path}: run {run_id} is there already")
+            row = {"run_id": run_id, "created_utc": created_utc, "profile": profile, "kind": kind, "confirms": confirms}
+            insert(db, "run", [row | {"fingerprint": "{}", "status": "running"}])
+
+    def end(
+        self, run_id: str, *, status: str | None = None, exit_code: int | None = None, note: str | None = None
+    ) -> None:
+        """Set how a run ended; what is None stays as it is."""
+        with self._change() as db:
+            db.execute(
+                "UPDATE run SET status = COALESCE(?, status), exit_code = COALESCE(?, exit_code),"
+                " note = COALESCE(?, note) WHERE run_id = ?",
+                (status, exit_code, note, run_id),
+            )
+
+    def forget(self, run_id: str) -> None:
+        """Remove a run with all that belongs to it."""
+        with self._change() as db:
+            db.execute("DELETE FROM run WHERE run_id = ?", (run_id,))
+
+    def mark_abandoned(self) -> list[str]:
+        """Turn runs that still say `running` into `partial`; call only while holding the nightly lock. Their ids."""
+        with self._change() as db:
+            found = [
+                row[0] for row in db.execute("SELECT run_id FROM run WHERE status = 'running' ORDER BY created_utc")
+            ]
+            db.execute(
+                "UPDATE run SET status = 'partial', note = 'killed or crashed before its end' WHERE status = 'running'"
+            )
+        return found
+
+    def add(self, run: ImportedRun) -> bool:
+        """Import a run; again is harmless (the newest scoring of a run replaces the older, gates and pin stay).
+
+        Returns:
+            False where exactly these figures were there already.
+        """
+        with self._change() as db:
+            known = db.execute("SELECT digest, status FROM run WHERE run_id = ?", (run.run_id,)).fetchone()
+            twin = db.execute("SELECT 1 FROM run WHERE digest = ? AND run_id != ?", (run.digest, run.run_id)).fetchone()
+            if known == (run.digest, run.status) or twin:
+                # A twin came by a merge, under a name of its own.
+                return False
+            for table in ("engine", "cell", "figure", "quality"):
+                db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run.run_id,))  # noqa: S608  a constant
+            insert(
+                db, "run", [_run_columns(run)], update=_REFRESHED + (("kind", "confirms") if run.kind != "run" else ())
+            )
+            key = {"run_id": run.run_id}
+            insert(db, "engine", [key | asdict(row) | {"setup": json.dumps(row.setup)} for row in run.engines])
+            insert(db, "cell", [key | {"cell": cell, "load_sha256": load} for cell, load in run.cells.items()])
+            insert(db, "figure", [key | asdict(row) for row in run.figures])
+            insert(db, "quality", [key | asdict(row) | {"outcomes": _packed(row.outcomes)} for row in run.quality])
+        return True
+
+    def add_gates(self, run_id: str, gates: list[GateRow], exit_code: int) -> None:
+        """Keep a night's decisions with its exit code, in one transaction."""
+        with self._change() as db:
+            db.execute("DELETE FROM gate WHERE run_id = ?", (run_id,))
+            insert(db, "gate", [{"run_id": run_id} | asdict(gate) for gate in gates])
+            db.execute("UPDATE run SET exit_code = ? WHERE run_id = ?", (exit_code, run_id))
+
+    def pin(self, run_id: str, when_utc: str | None) -> None:
+        """Make a run the pinned baseline of its profile (the newest pin counts), or with None take the pin away.
+
+        Raises:
+            HistoryError: no such run, or not a complete one.
+        """
+        run = self.get(run_id)
+        if when_utc is not None and run.status != "complete":
+            raise HistoryError(f"{self.path}: run {run_id} is {run.status}; only a complete run can be pinned")
+        with self._change() as db:
+            db.execute("UPDATE run SET pinned_utc = ? WHERE run_id = ?", (when_utc, run_id))
+
+    def prune(self, *, keep: int | None = None, older_than: datetime | None = None) -> list[str]:
+        """Forget runs beyond the newest `keep` of each profile, or older than a date; never a pin or the last good run.
+
+        Returns:
+            The ids of the runs that were removed.
+        """
+        before = None if older_than is None else f"{older_than:%Y-%m-%dT%H:%M:%SZ}"
+        with self._change() as db:
+            doomed = [row[0] for row in db.execute(_DOOMED, {"keep": keep, "before": before})]
+            db.executemany("DELETE FROM run WHERE run_id = ?", [(run_id,) for run_id in doomed])
+        return doomed
+
+    def merge(self, other: Path) -> tuple[list[str], list[str]]:
+        """Take over the runs of another history that this one lacks; the other is only read.
+
+        Two hosts may have used the same run id: then the other's run is taken under `<id>.<first of its digest>`.
+
+        Returns:
+            (ids that were added, those of them that were given a new name).
+        """
+        with one_line(other):
+            source = copy_in_memory(other)
+        try:
+            with self._change() as db:
+                return take_over(source, db)
+        finally:
+            source.close()
+
+    # Reading
+
+    def find(self, run_id: str) -> RunInfo | None:
+        """A run by its id, None where there is none."""
+        found = self.runs(where="run_id = ?", values=(run_id,))
+        return found[0] if found else None
+
+    def get(self, run_id: str) -> RunInfo:
+        """A run by its id.
+
+        Raises:
+            HistoryError: there is none.
+        """
+        run = self.find(run_id)
+        if run is None:
+            raise HistoryError(f"{self.path}: no run {run_id!r}; `history list` shows them")
+        return run
+
+    def runs(
+        self, *, profile: str | None = None, good: bool = False, where: str = "1", values: tuple[Any, ...] = ()
+    ) -> list[RunInfo]:
+        """Runs from old to new; `good` leaves only those that may serve as a baseline."""
+        sql = f"SELECT {_RUN} FROM run WHERE {where}"  # noqa: S608  only constants of this package
+        if profile is not None:
+            sql, values = sql + " AND profile = ?", (*values, profile)
+        if good:
+            sql += f" AND {GOOD} AND kind != 'confirmation'"
+        with one_line(self.path):
+            rows = self._db.execute(sql + " ORDER BY created_utc, run_id", values).fetchall()
+        return [
+            RunInfo(**dict(zip(_RUN.split(", "), row, strict=True)) | {"fingerprint": json.loads(row[4])})
+            for row in rows
+        ]
+
+    def engines(self, run_id: str) -> dict[str, EngineInfo]:
+        """The engines of a run by name."""
+        rows = self._rows("SELECT engine, kind, build, setup FROM engine WHERE run_id = ? ORDER BY engine", run_id)
+        return {row[0]: EngineInfo(row[0], row[1], row[2], json.loads(row[3])) for row in rows}
+
+    def loads(self, run_id: str) -> dict[str, str]:
+        """Cell -> hash of its load; empty for a run from before version 2."""
+        return dict(self._rows("SELECT cell, load_sha256 FROM cell WHERE run_id = ?", run_id))
+
+    def figures(self, run_id: str) -> list[FigureRow]:
+        """All figures of a run."""
+        names = ", ".join(FigureRow.__slots__)
+        rows = self._rows(f"SELECT {names} FROM figure WHERE run_id = ? ORDER BY engine, cell, metric, round", run_id)  # noqa: S608
+        return [FigureRow(*row) for row in rows]
+
+    def rounds(self, run_id: str, engine: str, cell: str, metric: str) -> list[float]:
+        """A figure round by round; where only the whole run's is known, that one."""
+        rows = self._rows(
+            "SELECT round, value FROM figure WHERE run_id=? AND engine=? AND cell=? AND metric=? ORDER BY round",
+            run_id, engine, cell, metric,
+        )  # fmt: skip
+        return [row[1] for row in rows if row[0] != WHOLE_RUN] or [row[1] for row in rows]
+
+    def quality(self, run_id: str) -> list[QualityRow]:
+        """The answers' rows of a run."""
+        names = ", ".join(QualityRow.__slots__)
+        rows = self._rows(f"SELECT {names} FROM quality WHERE run_id = ? ORDER BY workload, engine", run_id)  # noqa: S608
+        found = [dict(zip(QualityRow.__slots__, row, strict=True)) for row in rows]
+        return [QualityRow(**row | {"outcomes": json.loads(row["outcomes"] or "null")}) for row in found]
+
+    def gates(self, run_id: str) -> list[GateRow]:
+        """A night's decisions."""
+        names = ", ".join(GateRow.__slots__)
+        rows = self._rows(f"SELECT {names} FROM gate WHERE run_id = ? ORDER BY engine, cell, metric", run_id)  # noqa: S608
+        return [GateRow(*row) for row in rows]
+
+    def check(self) -> str:
+        """SQLite's own verdict on the file: `ok`, or what is broken."""
+        return str(self._rows("PRAGMA integrity_check")[0][0])
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        with one_line(self.path):
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        with one_line(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                # SQLite may have rolled back by itself (a full disk).
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+
+def _run_columns(run: ImportedRun) -> JsonObject:
+    names = ("run_id", "created_utc", "profile", "profile_sha256", "status", "kind", "confirms", "digest")
+    return {name: getattr(run, name) for name in names} | {"fingerprint": json.dumps(run.fingerprint)}
+
+
+def _packed(outcomes: Mapping[str, bool] | None) -> str | None:
+    return None if outcomes is None else json.dumps(outcomes, separators=(",", ":"))
