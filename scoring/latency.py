@@ -1,0 +1,226 @@
+"""Latency and throughput of one cell, from its records only, by the definitions in docs/methodology.md.
+
+Errors are in no latency figure. Measured requests of both phases (measure and drain) give latencies: leaving out those
+that end last would leave out the longest. Rates count only what lies in the steady window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from scoring.captures import Capture
+from scoring.steady import Steady, Window, find_steady
+
+Floats = NDArray[np.float64]
+
+PERCENTILES = (50, 90, 95, 99)
+P99_FROM = 1000
+"""p99 of fewer requests rests on fewer than ten of them and is withheld."""
+PER_REQUEST = ("ttft_ms", "ttfa_ms", "tpot_ms", "e2e_ms")
+FROM_SCHEDULE = ("ttft_scheduled_ms", "e2e_scheduled_ms")
+"""Open-loop load only: the same latencies from when the request was due."""
+PER_GAP = ("itl_ms", "icl_ms")
+
+
+@dataclass(slots=True)
+class CellFigures:
+    """The figures of one engine in one cell of one round.
+
+    `values` maps a metric's name to its value, None where it is withheld or not known; `counts` to the number of
+    requests behind it. `samples` keeps the per-request values for the bootstrap: a latency's name -> its values in ms,
+    and `tokens`, `busy_ms` of the ok requests.
+    """
+
+    steady: Steady
+    requests: pd.DataFrame
+    values: dict[str, float | None] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    samples: dict[str, Floats] = field(default_factory=dict)
+
+
+def per_request(capture: Capture) -> pd.DataFrame:
+    """One row a request with its latencies in ms; NaN where one is not defined, and for every request with an error."""
+    frame = capture.requests.copy()
+    ok = frame["ok"].to_numpy(bool)
+    sent, first, last = (frame[name].to_numpy(float) for name in ("sent_ms", "first_token_ms", "last_token_ms"))
+    tokens = frame["completion_tokens"].to_numpy(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        frame["ttft_ms"] = np.where(ok, first - sent, np.nan)
+        frame["ttfa_ms"] = np.where(ok, frame["first_answer_ms"].to_numpy(float) - sent, np.nan)
+        frame["e2e_ms"] = np.where(ok, last - sent, np.nan)
+        frame["tpot_ms"] = np.where(ok & (tokens >= 2), (last - first) / (tokens - 1), np.nan)
+        scheduled = frame["scheduled_ms"].to_numpy(float)
+        frame["ttft_scheduled_ms"] = np.where(ok, first - scheduled, np.nan)
+        frame["e2e_scheduled_ms"] = np.where(ok, last - scheduled, np.nan)
+    return frame
+
+
+def cell_figures(capture: Capture, objectives: Mapping[str, float | None] | None = None) -> CellFigures:
+    """All figures of a cell.
+
+    Args:
+        capture: one cell of one round.
+        objectives: the profile's latency objectives (`ttft_ms`, `tpot_ms`, `e2e_ms`), for goodput.
+    """
+    frame = per_request(capture)
+    figures = CellFigures(find_steady(capture), frame)
+    good = frame[frame["measured"] & frame["ok"]]
+    open_loop = bool(good["scheduled_ms"].notna().any())
+    for name in (*PER_REQUEST, *(FROM_SCHEDULE if open_loop else ())):
+        values = good[name].dropna().to_numpy(float)
+        figures.samples[name] = values
+        _summarise(figures, name, values, len(values))
+    for name, (values, requests) in zip(PER_GAP, _gaps(capture, frame), strict=True):
+        _summarise(figures, name, values, requests)
+    _throughput(figures, capture, good, objectives)
+    _prefill(figures, good)
+    return figures
+
+
+def _summarise(figures: CellFigures, name: str, values: Floats, requests: int) -> None:
+    found = np.percentile(values, PERCENTILES) if len(values) else [None] * len(PERCENTILES)
+    for percent, value in zip(PERCENTILES, found, strict=True):
+        withheld = value is None or (percent == 99 and requests < P99_FROM)
+        figures.values[f"{name}_p{percent}"] = None if withheld else float(value)
+        figures.counts[f"{name}_p{percent}"] = requests
+    figures.values[f"{name}_mean"] = float(values.mean()) if len(values) else None
+    figures.counts[f"{name}_mean"] = requests
+
+
+def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tuple[Floats, int]]:
+    """Gaps of all ok measured requests in ms: (ITL per token, its requests), (ICL per chunk, its requests).
+
+    ITL spreads each gap over the tokens that it brought. Without chunk_tokens a chunk is one token only where there
+    are at least as many chunks as tokens less one (the end-of-text token is often counted and never sent).
+    """
+    chunks = frame["chunks"].to_numpy(np.int64)
+    use = (frame["measured"] & frame["ok"]).to_numpy(bool) & (chunks > 1)
+    if not use.any():
+        nothing = np.empty(0)
+        return (nothing, 0), (nothing, 0)
+    gaps = np.diff(capture.chunk_ns) / 1e6
+    # Gap j lies between chunks j and j + 1; it belongs to the request of chunk j + 1 unless that is its first chunk.
+    owner = np.repeat(np.arange(len(chunks)), chunks)[1:]
+    inner = np.ones(len(gaps), bool)
+    starts = capture.offsets[1:-1]
+    inner[starts[(starts > 0) & (starts <= len(gaps))] - 1] = False
+    known = frame["chunks"].gt(0).to_numpy() & _tokens_known(capture)
+    tokens = frame["completion_tokens"].to_numpy(float)
+    one_each = ~known & (chunks >= tokens - 1)
+    icl = gaps[inner & use[owner]]
+    if (one_each | ~use).all():
+        return (icl, int(use.sum())), (icl, int(use.sum()))
+    itl_requests = use & (known | one_each)
+    chosen = inner & itl_requests[owner]
+    brought = np.where(known[owner], np.maximum(capture.chunk_tokens[1:], 1), 1)[chosen]
+    spread = gaps[chosen] / brought
+    itl = np.repeat(spread, brought) if brought.size and brought.max() > 1 else spread
+    return (itl, int(itl_requests.sum())), (icl, int(use.sum()))
+
+
+def _tokens_known(capture: Capture) -> NDArray[np.bool_]:
+    """Which requests have chunk_tokens: all of a request's chunks have them, or none."""
+    firsts = np.minimum(capture.offsets[:-1], max(len(capture.chunk_tokens) - 1, 0))
+    if not len(capture.chunk_tokens):
+        return np.zeros(len(firsts), bool)
+    return capture.chunk_tokens[firsts] >= 0
+
+
+def token_arrivals(capture: Capture, frame: pd.DataFrame) -> tuple[NDArray[np.int64], Floats] | None:
+    """(row of the request, tokens) of every chunk of the capture, 0 tokens for what does not count.
+
+    A request's completion_tokens are spread over its chunks: in proportion to chunk_tokens where those are known,
+    else evenly. None where an ok measured request does not tell its tokens, since a sum would then be too small.
+    """
+    chunks = frame["chunks"].to_numpy(np.int64)
+    counted = (frame["measured"] & frame["ok"]).to_numpy(bool)
+    tokens = frame["completion_tokens"].to_numpy(float)
+    if np.isnan(tokens[counted]).any():
+        return None
+    owner = np.repeat(np.arange(len(chunks)), chunks)
+    weight = np.where(_tokens_known(capture)[owner], capture.chunk_tokens, 1).astype(float)
+    total = np.bincount(owner, weights=weight, minlength=len(chunks))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(counted & (total > 0), tokens / total, 0.0)
+    return owner, weight * scale[owner]
+
+
+def chunk_times_ms(capture: Capture, frame: pd.DataFrame) -> Floats:
+    """Arrival of every chunk in ms of its worker's own time."""
+    origins = frame["worker"].map(capture.origins).to_numpy(np.int64)
+    return np.asarray((capture.chunk_ns - np.repeat(origins, frame["chunks"].to_numpy(np.int64))) / 1e6, dtype=float)
+
+
+def share_inside(starts: Floats, ends: Floats, windows: list[Window]) -> Floats:
+    """Which share of each request's time lies in the windows, 0 to 1."""
+    inside = np.zeros(len(starts))
+    for window in windows:
+        inside += np.clip(np.minimum(ends, window.end_ms) - np.maximum(starts, window.start_ms), 0, None)
+    return inside / np.maximum(ends - starts, 1e-9)
+
+
+def _throughput(
+    figures: CellFigures, capture: Capture, good: pd.DataFrame, objectives: Mapping[str, float | None] | None
+) -> None:
+    """Rates inside the steady window, summed over workers, and the whole-run figure beside them.
+
+    A request counts by the share of its time inside the window, as its tokens do: counting ends alone would lose the
+    N - 1 requests that are under way when the window closes.
+    """
+    frame, steady = figures.requests, figures.steady
+    asked = {key: limit for key, limit in (objectives or {}).items() if limit is not None}
+    met = np.ones(len(good), bool)
+    for key, limit in asked.items():
+        met &= good[key].to_numpy(float) <= limit
+    arrivals = token_arrivals(capture, frame)
+    times = chunk_times_ms(capture, frame) if arrivals else None
+    tok_s, tok_s_whole, req_s, good_s = 0.0, 0.0, 0.0, 0.0
+    for worker, mine in good.groupby("worker", sort=True):
+        windows = steady.of(str(worker))
+        seconds = sum(window.length_s for window in windows)
+        measured = frame[frame["measured"] & (frame["worker"] == worker)]
+        whole_s = (measured["end_ms"].max() - measured["sent_ms"].min()) / 1000
+        if whole_s > 0:
+            tok_s_whole += mine["completion_tokens"].sum() / whole_s
+        if not seconds:
+            continue
+        share = share_inside(mine["sent_ms"].to_numpy(float), mine["end_ms"].to_numpy(float), windows)
+        req_s += share.sum() / seconds
+        good_s += share[met[good["worker"].to_numpy() == worker]].sum() / seconds
+        if arrivals is not None and times is not None:
+            owner, tokens = arrivals
+            mine_chunks = (frame["worker"] == worker).to_numpy()[owner]
+            for window in windows:
+                inside = mine_chunks & (times >= window.start_ms) & (times <= window.end_ms)
+                tok_s += tokens[inside].sum() / seconds
+    have_window, have_tokens = bool(steady.windows) and len(good) > 0, arrivals is not None and len(good) > 0
+    figures.values["output_tok_s"] = float(tok_s) if have_window and have_tokens else None
+    figures.values["output_tok_s_whole"] = float(tok_s_whole) if have_tokens else None
+    figures.values["requests_s"] = float(req_s) if have_window else None
+    if asked:
+        figures.values["goodput_s"] = float(good_s) if have_window else None
+    for name in ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s"):
+        if name in figures.values:
+            figures.counts[name] = len(good)
+    figures.samples["tokens"] = good["completion_tokens"].to_numpy(float)
+    figures.samples["busy_ms"] = (good["end_ms"] - good["sent_ms"]).to_numpy(float)
+    figures.samples["met"] = met.astype(float)
+
+
+def _prefill(figures: CellFigures, good: pd.DataFrame) -> None:
+    """Prompt tokens a second: from the server's timings (no queue in them), else from TTFT with one in flight."""
+    told = good[(good["server_prompt_ms"] > 0) & (good["server_prompt_n"] > 0)]
+    if len(told):
+        tokens, ms = told["server_prompt_n"].to_numpy(float), told["server_prompt_ms"].to_numpy(float)
+    else:
+        alone = good[good["prompt_tokens"].notna() & good["ttft_ms"].gt(0)] if figures.steady.asked == 1 else good[:0]
+        tokens = (alone["prompt_tokens"] - alone["cached_tokens"].fillna(0)).to_numpy(float)
+        ms = alone["ttft_ms"].to_numpy(float)
+    figures.values["prefill_tok_s"] = float(tokens.sum() / ms.sum() * 1000) if len(tokens) else None
+    figures.counts["prefill_tok_s"] = len(tokens)
+    figures.samples["prefill_tokens"], figures.samples["prefill_ms"] = tokens, ms

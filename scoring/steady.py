@@ -1,0 +1,153 @@
+"""The steady window: from the first to the last instant at which a worker had its whole concurrency in flight.
+
+Requests in flight are counted from the records: one more at `sent`, one fewer at `end`. A user's pause of up to
+`GAP_TOLERANCE_MS` between two requests counts as in flight, since that is the client turning round, not the load
+missing. Everything is computed per worker and summed, because clocks of different hosts are never compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from records import JsonObject
+from scoring.captures import Capture
+
+Floats = NDArray[np.float64]
+
+GAP_TOLERANCE_MS = 20.0
+PAUSE_MS = 2000.0
+"""Nothing in flight for longer than this in a closed loop splits the load: a resumed cell, or a client that stood still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One stretch of steady load of one worker, in ms of that worker's own time."""
+
+    worker: str
+    start_ms: float
+    end_ms: float
+
+    @property
+    def length_s(self) -> float:
+        return (self.end_ms - self.start_ms) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """What the records say about a cell's concurrency."""
+
+    asked: int | None
+    """Requests in flight that were asked for; None in open-loop load, which asks for a rate."""
+    reached: int
+    """The most that were in flight at once, summed over workers."""
+    windows: tuple[Window, ...]
+    at_asked: float | None
+    """Share of the windows' time with all of the asked concurrency in flight."""
+    mean_in_flight: float | None
+    """Mean in flight over the windows, summed over workers."""
+    pauses_ms: tuple[float, ...]
+
+    @property
+    def length_s(self) -> float | None:
+        """Length of the steady load: of several workers side by side, the mean of theirs. None without a window."""
+        workers = {window.worker for window in self.windows}
+        return sum(window.length_s for window in self.windows) / len(workers) if workers else None
+
+    def of(self, worker: str) -> list[Window]:
+        return [window for window in self.windows if window.worker == worker]
+
+
+def in_flight_curve(requests: pd.DataFrame, tolerance_ms: float = 0.0) -> tuple[Floats, NDArray[np.int64]]:
+    """The number in flight of one worker: (times in ms, number from that time on), both of the same length.
+
+    Requests that never went out were never in flight. Simultaneous end and send keep the number.
+    """
+    sent = requests[requests["sent_ms"].notna()].sort_values(["user", "sent_ms"])
+    starts = sent["sent_ms"].to_numpy(float)
+    ends = np.maximum(sent["end_ms"].to_numpy(float), starts)
+    if tolerance_ms and len(starts) > 1:
+        same_user = sent["user"].to_numpy()[1:] == sent["user"].to_numpy()[:-1]
+        gap = starts[1:] - ends[:-1]
+        ends[:-1] = np.where(same_user & (gap >= 0) & (gap <= tolerance_ms), starts[1:], ends[:-1])
+    times = np.concatenate([starts, ends])
+    steps = np.concatenate([np.ones(len(starts), np.int64), -np.ones(len(ends), np.int64)])
+    instants, where = np.unique(times, return_inverse=True)
+    return instants, np.cumsum(np.bincount(where, weights=steps, minlength=len(instants)).astype(np.int64))
+
+
+def find_steady(capture: Capture) -> Steady:
+    """Find the steady windows of a cell's measured load.
+
+    Open-loop load (a rate, or a shape that changes the number of users) has no concurrency to hold: its window runs
+    from a worker's first to its last send, when it stopped admitting.
+    """
+    measured = capture.measured
+    open_loop = bool(capture.asked.get("rate") or capture.asked.get("shape"))
+    shares = None if open_loop else _asked_by_worker(capture.asked, capture.scenario, measured)
+    windows: list[Window] = []
+    reached, pauses = 0, []
+    at_asked_ms = area_ms = 0.0
+    for worker, mine in measured.groupby("worker", sort=True):
+        times, number = in_flight_curve(mine, GAP_TOLERANCE_MS)
+        if not len(times):
+            continue
+        reached += int(number.max())
+        if shares is None:
+            last = float(mine["sent_ms"].max())
+            found = [Window(str(worker), float(times[0]), last)] if last > times[0] else []
+            wanted = None
+        else:
+            wanted = shares.get(str(worker), 0)
+            found, idle = _closed_windows(str(worker), times, number, wanted)
+            pauses += idle
+        windows += found
+        for window in found:
+            at, area = _inside(times, number, window, wanted)
+            at_asked_ms += at
+            area_ms += area
+    total_ms = sum(window.length_s for window in windows) * 1000
+    workers = len({window.worker for window in windows})
+    return Steady(
+        asked=None if shares is None else sum(shares.values()),
+        reached=reached,
+        windows=tuple(windows),
+        at_asked=at_asked_ms / total_ms if total_ms and shares is not None else None,
+        mean_in_flight=area_ms / total_ms * workers if total_ms else None,
+        pauses_ms=tuple(pauses),
+    )
+
+
+def _asked_by_worker(asked: JsonObject, scenario: JsonObject, measured: pd.DataFrame) -> dict[str, int]:
+    """How many each worker was to hold in flight: all of it for one, else what it says, else its users that were seen."""
+    seen = {str(worker): int(users) for worker, users in measured.groupby("worker")["user"].nunique().items()}
+    users = asked.get("users")
+    if len(seen) == 1 and isinstance(users, int) and users > 0:
+        return dict.fromkeys(seen, users)
+    told = {str(w.get("worker")): w["users"] for w in scenario.get("workers") or [] if isinstance(w.get("users"), int)}
+    return {worker: told.get(worker, count) for worker, count in seen.items()}
+
+
+def _closed_windows(
+    worker: str, times: Floats, number: NDArray[np.int64], wanted: int
+) -> tuple[list[Window], list[float]]:
+    """First to last instant with `wanted` in flight, in each stretch between pauses; and the pauses' lengths in ms."""
+    lasts = np.diff(times, append=times[-1])
+    pause = np.flatnonzero((number == 0) & (lasts > PAUSE_MS))
+    windows = []
+    for first, last in zip([0, *(pause + 1)], [*pause, len(times) - 1], strict=True):
+        full = np.flatnonzero(number[first : last + 1] >= wanted) + first
+        if len(full) and full[-1] + 1 < len(times):
+            windows.append(Window(worker, float(times[full[0]]), float(times[full[-1] + 1])))
+    return windows, [float(lasts[i]) for i in pause]
+
+
+def _inside(times: Floats, number: NDArray[np.int64], window: Window, wanted: int | None) -> tuple[float, float]:
+    """(ms with at least `wanted` in flight, request-ms in flight) inside a window."""
+    edges = np.clip(np.append(times, times[-1]), window.start_ms, window.end_ms)
+    lasts = np.diff(edges)
+    at = float(lasts[number >= wanted].sum()) if wanted is not None else 0.0
+    return at, float((lasts * number).sum())
