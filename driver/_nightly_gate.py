@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
+from scoring.statistics import mcnemar_p, paired_difference, welch_ratio
+
 Verdict = Literal["ok", "regression", "improved", "not judged"]
 
 FEWEST_NIGHTS = 5
@@ -78,14 +80,10 @@ def decide(
                 )
             half, aa, basis = 1.96 * aa_sd, aa_sd, "noise taken from the history"
         else:
-            variances = now.var(ddof=1) / len(now), before.var(ddof=1) / len(before)
-            error = math.sqrt(sum(variances))
-            freedom = (
-                sum(variances) ** 2 / (variances[0] ** 2 / (len(now) - 1) + variances[1] ** 2 / (len(before) - 1))
-                if error
-                else 1.0
-            )
-            half = float(stats.t.ppf(0.975, freedom)) * error
+            ratio = welch_ratio(tonight, [value for night in baseline for value in night])
+            assert ratio.ci is not None
+            half = (math.log(ratio.ci.high) - math.log(ratio.ci.low)) / 2
+            error = math.sqrt(now.var(ddof=1) / len(now) + before.var(ddof=1) / len(before))
             aa = max(error, aa_sd or 0.0)
             basis = f"Welch on the logarithms of {len(before)} and {len(now)} rounds"
     effect *= sign
@@ -137,10 +135,13 @@ def decide_answers(
     if not baseline[1] or not tonight[1]:
         return Decision("not judged", None, None, None, "no problem was asked")
     difference = tonight[0] / tonight[1] - baseline[0] / baseline[1]
+    ci = None
     if pairs is not None:
         lost = sum(was and not now for was, now in pairs)
         won = sum(now and not was for was, now in pairs)
-        p = float(stats.binomtest(lost, lost + won).pvalue) if lost + won else 1.0
+        p = mcnemar_p(won, lost)
+        interval = paired_difference(won, lost, len(pairs))
+        ci = (interval.low, interval.high)
         evidence = f"{lost} lost, {won} won of {len(pairs)} problems, McNemar p = {p:.3g}"
     else:
         table = np.array([[baseline[0], baseline[1] - baseline[0]], [tonight[0], tonight[1] - tonight[0]]])
@@ -149,4 +150,4 @@ def decide_answers(
     verdict: Verdict = "ok"
     if p < 0.05 and abs(difference) * 100 > margin_points:
         verdict = "regression" if difference < 0 else "improved"
-    return Decision(verdict, difference, None, -margin_points / 100, evidence)
+    return Decision(verdict, difference, ci, -margin_points / 100, evidence)

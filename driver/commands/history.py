@@ -15,7 +15,6 @@ import click
 
 from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
-from driver.run import open_run
 from reporting._history_export import export_csv, otava_config
 from reporting._history_text import columns, printable
 from reporting.history import History, HistoryError, read_run
@@ -70,6 +69,9 @@ def _opened(path: Path) -> History:
 @one_line_errors
 def import_(path: Path, runs: tuple[Path, ...]) -> None:
     """Take in scored RUNS (folders, or ids under bench-out/). Again is harmless."""
+    # Here: it brings the engines along, which no other command of the history needs.
+    from driver.run import open_run
+
     with History(path) as history:
         for name in runs:
             run = read_run(open_run(name))

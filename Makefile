@@ -1,0 +1,37 @@
+# Each target makes .venv with what it needs and does nothing twice: a stamp remembers what was installed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-engines lint clean help
+
+help:
+	@echo "make demo          compare two real llama.cpp servers on this machine, without a GPU (about 4 minutes)"
+	@echo "make test          the test suite (under 10 minutes on 2 cores)"
+	@echo "make test-engines  real engines: builds llama.cpp, converts weights, compares it with transformers (slow)"
+	@echo "make lint          ruff and mypy strict"
+
+demo: $(VENV)/.demo
+	$(BIN)/python run_bench.py demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+test-engines: $(VENV)/.test
+	$(BIN)/python -m pytest -m engines --timeout=3300
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("enginebench needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""The commands of run_bench.py: one file each, exposing `command`."""

@@ -1,0 +1,31 @@
+"""`compare RUN [RUN_B]`: judge captures that are there already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from driver.judge import exit_code, judge, judge_runs, to_json, write_reports
+from driver.run import open_run
+from reporting.terminal import summary
+
+
+@click.command(name="compare")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run_b", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
+def command(run: Path, run_b: Path | None, as_json: bool) -> int:
+    """Audit and compare the captures of RUN; with RUN_B, one run against another, RUN being the baseline.
+
+    Two runs are flagged, or void, where their manifests do not match (model, prompts, sampling, context, GPU).
+    """
+    folder = open_run(run)
+    comparison, path = judge_runs(folder, open_run(run_b)) if run_b else judge(folder)
+    reports = write_reports(comparison, path)
+    if as_json:
+        click.echo(to_json(comparison))
+    else:
+        click.echo(summary(comparison))
+        click.echo("\n".join(f"report: {report}" for report in reports))
+    return int(exit_code(comparison))

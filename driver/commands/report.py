@@ -1,0 +1,20 @@
+"""`report RUN`: render a comparison again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from driver.judge import exit_code, newest_comparison, read_comparison, write_reports
+from driver.run import open_run
+
+
+@click.command(name="report")
+@click.argument("run", type=click.Path(path_type=Path))
+def command(run: Path) -> int:
+    """Render the newest comparison of RUN (a run's folder, its name, or a comparison JSON) as Markdown and HTML."""
+    path = run if run.suffix == ".json" else newest_comparison(open_run(run))
+    comparison = read_comparison(path)
+    click.echo("\n".join(f"report: {report}" for report in write_reports(comparison, path)))
+    return int(exit_code(comparison))

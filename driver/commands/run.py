@@ -1,0 +1,72 @@
+"""`run PROFILE`: the main job."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from driver.judge import exit_code, judge, to_json, write_reports
+from driver.plan import earlier_runs, estimate, lives
+from driver.profile import Profile, find_profile, load_profile
+from driver.progress import Display
+from driver.run import run_profile
+from records import RunFolder
+from reporting.terminal import summary
+
+
+def execute(profile: Profile, path: Path, out: Path, run_id: str | None, *, as_json: bool) -> int:
+    """Run, judge and report; returns the exit code. The report's path is the last line of output."""
+    display = Display(quiet=False)
+    result = run_profile(profile, path, out, run_id, display)
+    display.say("judging what was captured")
+    comparison, json_path = judge(result.folder)
+    reports = write_reports(comparison, json_path)
+    if as_json:
+        click.echo(to_json(comparison))
+    else:
+        click.echo(summary(comparison, width=shutil.get_terminal_size((100, 40)).columns))
+        click.echo("\n".join(f"report: {report}" for report in reports))
+    return int(exit_code(comparison, all_ok=result.all_ok))
+
+
+@click.command(name="run")
+@click.argument("profile", type=click.Path(path_type=Path))
+@click.option("--run-id", help="Name the run; a run of that name that is not complete is finished.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench-out"), show_default=True)
+@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
+def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, as_json: bool) -> int:
+    """Run PROFILE (a TOML file, or the name of one in profiles/): start each engine, load it, judge, report.
+
+    Exit code 0 done, 1 requests failed, 2 usage, 3 void, 4 engine or host failure.
+    """
+    loaded = load_profile(profile)
+    path = find_profile(profile)
+    if dry_run:
+        click.echo(plan_text(loaded, out))
+        return 0
+    return execute(loaded, path, out, run_id, as_json=as_json)
+
+
+def plan_text(profile: Profile, out: Path) -> str:
+    """The plan as it will be lived, with the estimate and what that rests on."""
+    import tempfile
+
+    from driver.workloads import write_workloads
+
+    with tempfile.TemporaryDirectory() as scratch:
+        workloads = write_workloads(RunFolder(Path(scratch)), profile)
+    lines = [f"profile {profile.name}: {profile.description}", f"baseline {profile.baseline}"]
+    for number, life in enumerate(lives(profile), start=1):
+        engine = life.engine
+        lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}, {engine.slots} slots")
+        for cell in life.cells:
+            asked = cell.requests or workloads[cell.workload_name]["n"] * cell.samples
+            amount = f"{cell.duration_s:g} s" if cell.duration_s else f"{asked} requests"
+            fixed = "exactly" if cell.fixed_length else "at most"
+            lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {fixed} {cell.max_tokens} tokens each")
+    guess = estimate(profile, {name: item["n"] for name, item in workloads.items()}, earlier_runs(out))
+    lines.append(f"about {guess.seconds / 60:.0f} minutes ({guess.basis})")
+    return "\n".join(lines)

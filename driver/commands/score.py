@@ -1,0 +1,36 @@
+"""`score RUN`: grade the captured answers again, with the grader of today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from driver.judge import score_run
+from driver.run import open_run
+from records import write_json
+
+
+@click.command(name="score")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--cross-check", is_flag=True, help="List where math-verify (optional) disagrees; it never decides.")
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON on stdout.")
+def command(run: Path, cross_check: bool, as_json: bool) -> int:
+    """Grade the completions of RUN and write scores.json beside them: engine, workload, correct, strict, by method."""
+    folder = open_run(run)
+    scores = score_run(folder, cross_check=cross_check)
+    path = folder.path / "scores.json"
+    write_json(path, scores)
+    if as_json:
+        click.echo(path.read_text(encoding="utf-8"), nl=False)
+        return 0
+    for row in scores["quality"]:
+        for name, found in row["engines"].items():
+            click.echo(
+                f"{row['workload']} {name}: {found['correct']}/{found['n']} correct, {found['strict_correct']} strict, "
+                f"{found['no_answer']} without answer, {found['truncated']} truncated, {found['errors']} errors"
+            )
+    for line in scores.get("cross_check", []):
+        click.echo(f"cross-check disagrees: {line}")
+    click.echo(f"scores: {path} (grader {scores['grader_version']})")
+    return 0

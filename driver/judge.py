@@ -1,0 +1,87 @@
+"""From captures to a verdict on disk: compare, then report. Pure stages over a run's folder."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from driver.errors import BenchError, ExitCode
+from records import JsonObject, RunFolder, read_json, write_json
+from reporting.html import html
+from reporting.markdown import markdown
+from scoring.compare import compare
+
+
+def stamp_now() -> str:
+    """The stamp in a comparison's file name: UTC, sortable."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
+
+def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path]:
+    """Score, audit and compare a run, and write `comparison-<stamp>.json`.
+
+    Returns:
+        The comparison and the path it was written to.
+
+    Raises:
+        BenchError: the captures cannot be read.
+    """
+    stamp = stamp or stamp_now()
+    try:
+        comparison = compare(folder, created=stamp)
+    except (ValueError, OSError) as error:
+        raise BenchError(f"{folder.path}: cannot be compared: {error}") from None
+    path = folder.comparison(stamp, "json")
+    write_json(path, comparison)
+    return comparison, path
+
+
+def write_reports(comparison: JsonObject, json_path: Path) -> list[Path]:
+    """Render a comparison next to its JSON; returns the paths of the Markdown and the HTML report."""
+    written = []
+    for suffix, render in ((".md", markdown), (".html", html)):
+        path = json_path.with_suffix(suffix)
+        path.write_text(render(comparison), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def newest_comparison(folder: RunFolder) -> Path:
+    """The comparison that was written last.
+
+    Raises:
+        BenchError: the run has none yet (exit code 2).
+    """
+    found = sorted(folder.path.glob("comparison-*.json"))
+    if not found:
+        hint = f"run_bench.py compare {folder.path}"
+        raise BenchError(f"{folder.path}: has no comparison yet; make one with: {hint}", ExitCode.USAGE)
+    return found[-1]
+
+
+def read_comparison(path: Path) -> JsonObject:
+    """Read a comparison.
+
+    Raises:
+        BenchError: it cannot be read.
+    """
+    try:
+        return read_json(path)
+    except (OSError, ValueError) as error:
+        raise BenchError(f"{path}: {error}") from None
+
+
+def exit_code(comparison: JsonObject, *, all_ok: bool = True) -> ExitCode:
+    """Void before failed requests: figures of a void comparison prove nothing, however many requests were ok."""
+    if comparison["verdict"]["void"]:
+        return ExitCode.VOID
+    measured = (row for row in comparison.get("requests", []) if row["phase"] != "warmup")
+    if not all_ok or any(row["status"] == "error" for row in measured):
+        return ExitCode.REGRESSION
+    return ExitCode.DONE
+
+
+def to_json(comparison: JsonObject) -> str:
+    """The comparison as text for scripts (`--json`)."""
+    return json.dumps(comparison, indent=2, ensure_ascii=True)

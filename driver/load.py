@@ -1,0 +1,167 @@
+"""One cell: a headless `locust` in a process of its own, watched until it has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver.pinning import pinned
+from driver.profile import Cell
+from records import CellFolder, ErrorKind, JsonObject, Record, read_json, read_records, write_json
+
+ROOT = Path(__file__).resolve().parent.parent
+STOP_GRACE_S = 15.0
+"""How long the load process may take to write down what it has after SIGTERM."""
+
+_DISTURBED = {ErrorKind.ABORTED, ErrorKind.CONNECT_FAILED, ErrorKind.SILENCE_TIMEOUT, ErrorKind.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one cell's load process is told."""
+
+    cell: Cell
+    folder: CellFolder
+    engine: str
+    round: int
+    host: str
+    model: str | None
+    prompts: Path
+    request_extras: dict[str, Any]
+    seed: int
+    append: bool = False
+
+    def argv(self) -> list[str]:
+        """The command, which also works typed by hand."""
+        cell = self.cell
+        argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / f"{cell.scenario}.py"), "--headless"]
+        argv += ["--host", self.host, "--prompts", str(self.prompts), "--capture-dir", str(self.folder.path)]
+        argv += ["--engine", self.engine, "--cell", cell.label, "--round", str(self.round), "--seed", str(self.seed)]
+        argv += ["--requests", str(cell.requests or 0), "--warmup", str(cell.warmup)]
+        argv += ["--max-tokens", str(cell.max_tokens), "--samples", str(cell.samples)]
+        argv += ["--request-extras", json.dumps(self.request_extras)]
+        argv += ["--request-timeout", str(cell.request_timeout_s), "--silence-timeout", str(cell.silence_timeout_s)]
+        argv += ["--model", self.model] if self.model else []
+        argv += ["--duration", str(cell.duration_s)] if cell.duration_s else []
+        argv += ["--users", str(cell.users)] if cell.users else []
+        argv += ["--fixed-length"] if cell.fixed_length else []
+        argv += ["--append"] if self.append else []
+        for name, value in cell.options.items():
+            flag = f"--{name.replace('_', '-')}"
+            argv += [flag] if value is True else [] if value is False else [flag, str(value)]
+        return argv
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """How a cell ended."""
+
+    exit_code: int
+    complete: bool
+    log_tail: str
+    engine_died: bool
+
+
+def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[[], None]) -> LoadResult:
+    """Run one cell to its end, calling `on_tick` about ten times a second.
+
+    The load process is stopped (SIGTERM, then SIGKILL) when the engine dies or when the caller is interrupted; what it
+    had written stays. Records that ended with the engine are marked `engine_gone`.
+    """
+    load.folder.path.mkdir(parents=True, exist_ok=True)
+    log_path = load.folder.path / "load.log"
+    died_ns: int | None = None
+    with log_path.open("wb") as log, pinned(load.cell.cores):
+        process = subprocess.Popen(  # its own group: a Ctrl-C at the terminal must reach it only through us
+            load.argv(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT, start_new_session=True, env=_env()
+        )
+    try:
+        while process.poll() is None:
+            if not engine_alive():
+                died_ns = time.monotonic_ns()
+                break
+            on_tick()
+            time.sleep(0.1)
+    finally:
+        _stop(process)
+    if died_ns is None and not engine_alive():
+        died_ns = time.monotonic_ns()
+    if died_ns is not None:
+        mark_engine_gone(load.folder)
+    return LoadResult(process.returncode, load.folder.complete, _tail(log_path), died_ns is not None)
+
+
+def mark_engine_gone(folder: CellFolder) -> int:
+    """Name the true cause of the failures at the end of a capture whose engine died; returns how many it were.
+
+    Only the run of disturbed records at the end is renamed: an earlier failure had another cause.
+    """
+    if not folder.requests.exists():
+        return 0
+    records = list(read_records(folder.requests))
+    changed = 0
+    for record in sorted(records, key=lambda record: record.end_ns, reverse=True):
+        if record.ok or (record.error or {}).get("kind") not in _DISTURBED:
+            break
+        record.error = {"kind": ErrorKind.ENGINE_GONE, "message": f"the engine ended; seen as: {record.error}"}
+        changed += 1
+    if changed:
+        _rewrite(folder.requests, records)
+        _recount(folder, records)
+    return changed
+
+
+def _rewrite(path: Path, records: list[Record]) -> None:
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w", encoding="ascii") as out:
+        out.writelines(record.to_json_line() for record in records)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.replace(path)
+
+
+def _recount(folder: CellFolder, records: list[Record]) -> None:
+    if not folder.scenario.exists():
+        return
+    scenario: JsonObject = read_json(folder.scenario)
+    by_kind: dict[str, int] = {}
+    for record in records:
+        if record.measured and record.error:
+            by_kind[record.error["kind"]] = by_kind.get(record.error["kind"], 0) + 1
+    scenario.setdefault("counts", {})["errors_by_kind"] = by_kind
+    scenario["complete"] = False
+    scenario["incomplete_reason"] = "the engine died"
+    write_json(folder.scenario, scenario)
+
+
+def _env() -> dict[str, str]:
+    env = dict(os.environ)
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
+    env["PYTHONUNBUFFERED"] = "1"
+    return env
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    for sign, grace in ((signal.SIGTERM, STOP_GRACE_S), (signal.SIGKILL, 5.0)):
+        if process.poll() is not None:
+            return
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(grace)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+
+
+def _tail(path: Path, lines: int = 8) -> str:
+    try:
+        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

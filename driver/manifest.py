@@ -1,0 +1,124 @@
+"""The manifest of a run (`run.json`): what was asked, where, and with which versions, so that it can be done again."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from driver.errors import BenchError, ExitCode
+from driver.profile import Profile
+from engines import gpu_inventory
+from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def utc_now() -> str:
+    """The wall clock as ISO 8601 with seconds, for people; never used to measure."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def profile_sha256(profile: Profile) -> str:
+    """The identity of what is asked; a run can only be finished with the profile that began it."""
+    return hashlib.sha256(profile.model_dump_json().encode()).hexdigest()
+
+
+def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workloads: dict[str, Any]) -> JsonObject:
+    """Write the manifest of a new run, or read that of a run to be finished.
+
+    Raises:
+        BenchError: the run was begun with another profile (exit code 2), or its manifest cannot be read.
+    """
+    if folder.manifest.exists():
+        try:
+            manifest = read_json(folder.manifest)
+        except ValueError as error:
+            raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
+        if manifest.get("profile_sha256") != profile_sha256(profile):
+            raise BenchError(
+                f"{folder.path}: was begun with another profile; finish it with that one, or use another --run-id",
+                ExitCode.USAGE,
+            )
+        if manifest.get("workloads") != workloads:
+            raise BenchError(f"{folder.path}: the workloads have changed since it was begun; use another --run-id")
+        manifest["resumed_utc"] = [*manifest.get("resumed_utc", []), utc_now()]
+    else:
+        manifest = {
+            "schema": SCHEMA_VERSION,
+            "run_id": folder.run_id,
+            "created_utc": utc_now(),
+            "profile": profile.model_dump(mode="json"),
+            "profile_path": _shown_path(profile_path),
+            "profile_sha256": profile_sha256(profile),
+            "host": describe_host(),
+            "versions": describe_versions(),
+            "git": describe_git(),
+            "seeds": {"workloads": profile.seed, "load": profile.seed, "statistics": profile.seed},
+            "workloads": workloads,
+            "notes": [],
+        }
+    write_json(folder.manifest, manifest)
+    return manifest
+
+
+def describe_host() -> JsonObject:
+    """What the figures depend on outside this project. Host names are left out: reports are published."""
+    frequency = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
+    return {
+        "os": platform.platform(),
+        "kernel": platform.release(),
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "cpu_mhz_max": frequency.max or None if frequency else None,
+        "memory_bytes": psutil.virtual_memory().total,
+        "gpu": gpu_inventory(),
+    }
+
+
+def describe_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that measure or judge."""
+    found = {"python": platform.python_version()}
+    for name in ("enginebench", "locust", "gevent", "pandas", "scipy", "numpy", "orjson", "datasets"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def describe_git() -> JsonObject | None:
+    """Commit of this checkout and whether it was changed; None outside a repository."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        dirty = bool(_git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules"))
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "dirty": dirty}
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
+    return done.stdout.strip()
+
+
+def _shown_path(path: Path) -> str:
+    resolved = path.resolve()
+    return str(resolved.relative_to(ROOT)) if resolved.is_relative_to(ROOT) else path.name
+
+
+def _cpu_model() -> str | None:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or None

@@ -1,0 +1,82 @@
+"""The plan of a run: which engine lives when and which cells it gets; with `--dry-run` it is all that happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.profile import Cell, EngineSection, Profile
+from records import RunFolder, read_json
+
+ASSUMED_TOKEN_S = 0.02
+ASSUMED_START_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One life of an engine: a round of its own."""
+
+    engine: EngineSection
+    round: int
+    cells: tuple[Cell, ...]
+
+
+def lives(profile: Profile) -> Iterator[Life]:
+    """Rounds interleave the engines (A B A B), so that drift of the machine hits all alike."""
+    for number in range(1, profile.rounds + 1):
+        for engine in profile.engines:
+            yield Life(engine, number, profile.cells)
+
+
+def pending(folder: RunFolder, life: Life) -> list[Cell]:
+    """The cells of a life that are not complete yet."""
+    round_folder = folder.round(life.engine.name, life.round)
+    return [cell for cell in life.cells if not round_folder.cell(cell.label).complete]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long a run may take, in seconds, and what that rests on."""
+
+    seconds: float
+    basis: str
+
+
+def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) -> Estimate:
+    """From the newest complete run of the same profile name, else from a stated assumption.
+
+    Args:
+        profile: what will be run.
+        sizes: measured prompts of each workload.
+        earlier: run folders to look for an earlier run in, newest first.
+    """
+    for folder in earlier:
+        seconds = _took(folder, profile.name)
+        if seconds is not None:
+            return Estimate(seconds, f"as long as {folder.run_id} took")
+    total = 0.0
+    for cell in profile.cells:
+        requests = (cell.requests or sizes.get(cell.workload_name, 0) * cell.samples) + cell.warmup
+        total += cell.duration_s or requests * cell.max_tokens * ASSUMED_TOKEN_S
+    lives_count = profile.rounds * len(profile.engines)
+    return Estimate(
+        lives_count * (total + ASSUMED_START_S),
+        f"{ASSUMED_TOKEN_S * 1000:.0f} ms a token, one stream at a time, {ASSUMED_START_S:.0f} s a start",
+    )
+
+
+def _took(folder: RunFolder, profile_name: str) -> float | None:
+    try:
+        manifest = read_json(folder.manifest)
+    except (OSError, ValueError):
+        return None
+    took = manifest.get("took_s")
+    same = (manifest.get("profile") or {}).get("name") == profile_name
+    return float(took) if same and took and not manifest.get("resumed_utc") else None
+
+
+def earlier_runs(out: Path) -> list[RunFolder]:
+    """The runs under an output folder, newest first."""
+    found = list(out.glob("*/run.json"))
+    return [RunFolder(path.parent) for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]

@@ -1,0 +1,90 @@
+"""A whole run: prepare the folder, live through the plan, then judge what was captured."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from driver.errors import BenchError, ExitCode
+from driver.manifest import open_manifest
+from driver.plan import lives, pending
+from driver.profile import Profile
+from driver.progress import Display
+from driver.rounds import run_life
+from driver.workloads import write_workloads
+from records import NAME, RunFolder, read_json, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run left, and whether every measured request was ok."""
+
+    folder: RunFolder
+    all_ok: bool
+
+
+def new_run_id(profile: Profile) -> str:
+    """A run's name sorts by time: `<profile>-<UTC stamp>`."""
+    return f"{profile.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+def run_profile(profile: Profile, profile_path: Path, out: Path, run_id: str | None, display: Display) -> RunResult:
+    """Start a run, or finish the one called `run_id`.
+
+    Raises:
+        BenchError: whatever stops the run; all that was measured stays in the folder, and the same run id goes on.
+    """
+    if run_id is not None and not NAME.fullmatch(run_id):
+        raise BenchError(f"--run-id {run_id!r}: use letters, digits, '.', '_' and '-' only", ExitCode.USAGE)
+    folder = RunFolder(out / (run_id or new_run_id(profile)))
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        workloads = write_workloads(folder, profile)
+        manifest = open_manifest(folder, profile, profile_path, workloads)
+        plan = list(lives(profile))
+        display.cells_total = sum(len(pending(folder, life)) for life in plan)
+        display.say(f"run {folder.run_id}: {display.cells_total} cells to do, in {folder.path}")
+        started = time.monotonic()
+        all_ok = True
+        try:
+            for life in plan:
+                all_ok &= run_life(folder, profile, life, display)
+        except BenchError as error:
+            hint = f"finish it with: run_bench.py run {profile_path} --run-id {folder.run_id}"
+            raise BenchError(f"{error.message}\n{hint}", error.exit_code) from None
+        manifest["took_s"] = round(time.monotonic() - started, 1)
+        write_json(folder.manifest, manifest)
+    return RunResult(folder, all_ok)
+
+
+def open_run(path: Path) -> RunFolder:
+    """The run folder that a user's word means: a path, or a run id under bench-out/.
+
+    Raises:
+        BenchError: there is no manifest there (exit code 2).
+    """
+    for candidate in (path, Path("bench-out") / path):
+        if (candidate / "run.json").is_file():
+            folder = RunFolder(candidate)
+            try:
+                read_json(folder.manifest)
+            except ValueError as error:
+                raise BenchError(str(error)) from None
+            return folder
+    raise BenchError(f"{path}: no run.json there; give the folder of a run, such as bench-out/<run>", ExitCode.USAGE)
+
+
+@contextmanager
+def _locked(folder: RunFolder) -> Iterator[None]:
+    """Only one driver works in a run's folder; the lock goes with the process, however it ends."""
+    with (folder.path / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BenchError(f"{folder.path}: another run_bench.py works in it; wait for it or end it") from None
+        yield

@@ -1,0 +1,131 @@
+"""What an engine is: how it is started, when it is ready, what it says of itself, and what a request to it needs."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import requests
+
+HTTP_TIMEOUT_S = 5.0
+
+
+class EngineError(Exception):
+    """An engine that cannot be used. The message is one line: what, why, how to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """What the profile asks of one engine. `max_seq_len` is tokens per slot, prompt and answer together."""
+
+    name: str
+    kind: str
+    model: Path | None = None
+    model_name: str | None = None
+    host: str = "127.0.0.1"
+    port: int | None = None
+    slots: int = 1
+    max_seq_len: int = 8192
+    threads: int | None = None
+    binary: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    thinking: bool = False
+    cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """What a running engine says of itself; None is "it can't tell"."""
+
+    build: str | None = None
+    model: str | None = None
+    context_per_slot: int | None = None
+    slots: int | None = None
+    chat_template_sha256: str | None = None
+    reasoning_off: bool | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Engine(ABC):
+    """One engine of a comparison. A subclass states only what differs."""
+
+    kind: ClassVar[str]
+    started_here: ClassVar[bool] = True
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{self.config.host}:{self.config.port}"
+
+    @property
+    def model_name(self) -> str | None:
+        """What a request calls the model; None lets the engine choose."""
+        return self.config.model_name
+
+    def check(self) -> None:
+        """Look at what the start will need (model file, binary) before anything runs.
+
+        Raises:
+            EngineError: something is missing.
+        """
+        return
+
+    @abstractmethod
+    def argv(self) -> list[str]:
+        """The command line that starts it, secrets not among it."""
+
+    def env(self) -> dict[str, str]:
+        """Environment variables on top of the driver's own."""
+        return dict(self.config.env)
+
+    def is_ready(self) -> bool:
+        """Whether it takes requests now; anything but HTTP 200 of `/health` is "not yet"."""
+        return self.get("/health") is not None
+
+    def read_back(self) -> ReadBack:
+        """Ask the running engine what it really runs."""
+        return ReadBack()
+
+    def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
+        """The request fields, in this engine's dialect, that put it in the mode that the profile asks for."""
+        return {"ignore_eos": True} if fixed_length else {}
+
+    def explain_exit(self, log_tail: str, code: int | None) -> str | None:
+        """Words for an exit that its log or signal gives away; None where nothing is known of it."""
+        return None
+
+    def log_findings(self, log: Path) -> dict[str, Any]:
+        """What the engine's log says that belongs in the report."""
+        return {}
+
+    def get(self, path: str) -> Any:
+        """GET a path of the running engine as JSON; None for anything but a JSON answer with status 200."""
+        try:
+            with requests.Session() as session:
+                # Proxies of the environment must not come between us and an engine on loopback.
+                session.trust_env = False
+                answer = session.get(self.base_url + path, timeout=HTTP_TIMEOUT_S, headers=self.auth())
+            return answer.json() if answer.status_code == 200 else None
+        except (requests.RequestException, ValueError):
+            return None
+
+    def auth(self) -> dict[str, str]:
+        """Headers that carry the API key, if this engine needs one."""
+        return {}
+
+
+def sha256_text(text: str | None) -> str | None:
+    """Hash of a text such as a chat template; None stays None."""
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,105 @@
+"""The small process between driver and engine: whatever happens to the driver, the engine ends with it.
+
+    python -m engines._supervise READ_FD STATUS_FD GRACE_S -- COMMAND...
+
+It starts COMMAND in a session of its own and waits for either end. The driver holds the other end of READ_FD open as
+long as it lives; when that end closes, by request or because the driver was killed, the whole family of COMMAND gets
+SIGTERM, and after GRACE_S seconds SIGKILL. On STATUS_FD goes one line: the pid, or why it could not be started. The
+exit code is the engine's; 128 + n where signal n ended it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> int:
+    """Supervise one command; returns the exit code described above."""
+    read_fd, status_fd, grace_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    command = sys.argv[sys.argv.index("--") + 1 :]
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, signal.SIG_IGN)
+    # Grandchildren that lose their parent become ours, so that none escapes by double fork.
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        child = subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        os.write(status_fd, f"error {error.strerror}: {error.filename}\n".encode())
+        return 127
+    os.write(status_fd, f"pid {child.pid}\n".encode())
+    os.close(status_fd)
+    while child.poll() is None:
+        if select.select([read_fd], [], [], 0.1)[0] and not os.read(read_fd, 1):
+            break
+    end_family(child, grace_s)
+    code = child.returncode
+    return 128 - code if code < 0 else code
+
+
+def _die_with_parent() -> None:
+    # The last net: should this supervisor itself be killed, the kernel ends the engine.
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, signal.SIG_DFL)
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def end_family(child: subprocess.Popen[bytes], grace_s: float) -> None:
+    """SIGTERM to the child's group, then SIGKILL to every descendant that is left; all are reaped."""
+    _signal_group(child.pid, signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    while time.monotonic() < deadline and (child.poll() is None or _descendants()):
+        time.sleep(0.02)
+    while left := _descendants():
+        for process in left:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        child.poll()
+        _reap(child.pid)
+        time.sleep(0.02)
+    child.wait()
+
+
+def _descendants() -> list[psutil.Process]:
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def _reap(except_pid: int) -> None:
+    """Collect adopted grandchildren; the child itself is Popen's to collect."""
+    for process in psutil.Process().children():
+        if process.pid != except_pid:
+            try:
+                os.waitpid(process.pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+
+def _signal_group(group: int, sign: signal.Signals) -> None:
+    try:
+        os.killpg(group, sign)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

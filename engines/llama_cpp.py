@@ -1,0 +1,99 @@
+"""llama.cpp's `llama-server`, from a binary: by path, from PATH, or as `run_bench.py build` made it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any, ClassVar
+
+from engines._base import Engine, EngineError, ReadBack, sha256_text
+
+
+class LlamaCpp(Engine):
+    """`llama-server`. `-c` is divided among the slots, so it is provisioned as max_seq_len x slots and read back."""
+
+    kind: ClassVar[str] = "llama_cpp"
+
+    def check(self) -> None:
+        require_gguf(self.config.name, self.config.model)
+        self.binary()
+
+    def binary(self) -> str:
+        """The path of the server.
+
+        Raises:
+            EngineError: there is none.
+        """
+        wanted = self.config.binary or "llama-server"
+        found = shutil.which(str(Path(wanted).expanduser()))
+        if found is None:
+            raise EngineError(
+                f"{self.config.name}: no executable {wanted!r}; make it with run_bench.py build, or set `binary`"
+            )
+        return found
+
+    def argv(self) -> list[str]:
+        config = self.config
+        argv = [self.binary(), "--model", str(config.model), "--host", config.host, "--port", str(config.port)]
+        argv += ["--parallel", str(config.slots), "--ctx-size", str(config.max_seq_len * config.slots)]
+        # --fit would shrink the context silently; the prompt cache would answer from an earlier run.
+        argv += ["--fit", "off", "--cache-ram", "-1" if config.cache else "0", "--metrics", "--jinja"]
+        if config.threads:
+            argv += ["--threads", str(config.threads), "--threads-batch", str(config.threads)]
+        if config.model_name:
+            argv += ["--alias", config.model_name]
+        return [*argv, *config.args]
+
+    def read_back(self) -> ReadBack:
+        props = self.get("/props") or {}
+        settings = props.get("default_generation_settings") or {}
+        return ReadBack(
+            build=self.build_name(props),
+            model=Path(props["model_path"]).name if props.get("model_path") else None,
+            context_per_slot=settings.get("n_ctx"),
+            slots=props.get("total_slots"),
+            chat_template_sha256=sha256_text(props.get("chat_template")),
+        )
+
+    def build_name(self, props: dict[str, Any]) -> str | None:
+        """The build as the server tells it; a tree without git tells nothing of use."""
+        told = props.get("build_info")
+        return str(told) if told else None
+
+    def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
+        return {
+            **super().request_extras(fixed_length=fixed_length),
+            "cache_prompt": self.config.cache,
+            "chat_template_kwargs": {"enable_thinking": self.config.thinking},
+            # Samplers that are on by default and no part of greedy decoding.
+            "min_p": 0.0,
+            "repeat_penalty": 1.0,
+        }
+
+    def explain_exit(self, log_tail: str, code: int | None) -> str | None:
+        if "out of memory" in log_tail:
+            return "out of GPU memory while starting; lower max_seq_len or slots, or free the card (try doctor)"
+        if "invalid magic" in log_tail or "failed to load model" in log_tail or "error loading model" in log_tail:
+            line = next((line for line in log_tail.splitlines() if "error loading model" in line), "")
+            return f"llama.cpp can't load {self.config.model}: {line.strip() or 'see its log'}"
+        if code == 128 + signal.SIGKILL:
+            return "killed from outside while starting (out of memory, perhaps)"
+        return None
+
+
+def require_gguf(name: str, model: Path | None) -> None:
+    """Look at the model file before the start.
+
+    Raises:
+        EngineError: none given, missing, or not a GGUF.
+    """
+    if model is None:
+        raise EngineError(f"{name}: needs a `model`, the path of a GGUF file")
+    try:
+        with model.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise EngineError(f"{name}: model {model}: {error.strerror}; give the path of a GGUF file") from None
+    if magic != b"GGUF":
+        raise EngineError(f"{name}: model {model}: not a GGUF file; make one with run_bench.py convert")

@@ -1,0 +1,37 @@
+"""llama.cpp's own HTTP server out of the PyPI wheel `xllamacpp`, as a process of its own: nothing to build."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+from typing import Any, ClassVar
+
+from engines._base import EngineError
+from engines.llama_cpp import LlamaCpp, require_gguf
+
+
+class LlamaCppWheel(LlamaCpp):
+    """The same server, options and read-back as `llama_cpp`; only where it comes from differs."""
+
+    kind: ClassVar[str] = "llama_cpp_wheel"
+
+    def check(self) -> None:
+        require_gguf(self.config.name, self.config.model)
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise EngineError(f"{self.config.name}: package xllamacpp is missing; pip install 'enginebench[demo]'")
+
+    def argv(self) -> list[str]:
+        config = self.config
+        argv = [sys.executable, "-m", "engines._llama_cpp_wheel_server", "--model", str(config.model)]
+        argv += ["--host", config.host, "--port", str(config.port), "--parallel", str(config.slots)]
+        argv += ["--ctx-size", str(config.max_seq_len * config.slots)]
+        argv += ["--threads", str(config.threads)] if config.threads else []
+        argv += ["--alias", config.model_name] if config.model_name else []
+        argv += ["--cache"] if config.cache else []
+        return [*argv, *config.args]
+
+    def build_name(self, props: dict[str, Any]) -> str | None:
+        # /props tells only "b0-unknown"; the wheel's version ends in the llama.cpp build that is in it.
+        version = importlib.metadata.version("xllamacpp")
+        return f"b{version.rpartition('.')[2]} (xllamacpp {version})"

