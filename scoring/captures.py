@@ -56,6 +56,19 @@ class Capture:
         """The measured requests (phases measure and drain) that count: warm-up and superseded attempts are out."""
         return self.requests[self.requests["measured"]]
 
+    def asked_span_ns(self) -> tuple[int | None, int | None]:
+        """First send and last end of the measured requests on the monotonic clock; None where nothing was sent.
+
+        Only of use on the host of the driver: with workers elsewhere their clocks are other clocks.
+        """
+        measured = self.measured[self.measured["sent_ms"].notna()]
+        if measured.empty:
+            return None, None
+        origin = measured["worker"].map(self.origins)
+        start = (origin + (measured["sent_ms"] * 1e6).astype(np.int64)).min()
+        end = (origin + (measured["end_ms"] * 1e6).astype(np.int64)).max()
+        return int(start), int(end)
+
     def drop_chunks(self) -> None:
         """Free the bulk of the memory, once the figures have been taken."""
         self.chunk_ns = np.empty(0, np.int64)
@@ -69,10 +82,12 @@ class Round:
     folder: RoundFolder
     state: JsonObject
     """engine.json; empty where there is none."""
+    label: str = ""
+    """What the engine is called in the comparison; its own name unless two runs are compared."""
 
     @property
     def engine(self) -> str:
-        return self.folder.engine
+        return self.label or self.folder.engine
 
     @property
     def number(self) -> int:
@@ -162,7 +177,7 @@ def load_run(folder: RunFolder) -> Run:
     run = Run(folder, manifest, engines)
     found: set[str] = set()
     for engine in engines:
-        run.rounds[engine] = [Round(life, _state(life)) for life in folder.rounds(engine)]
+        run.rounds[engine] = [Round(life, _state(life), engine) for life in folder.rounds(engine)]
         for life in run.rounds[engine]:
             found.update(cell.name for cell in life.folder.cells() if cell.requests.exists())
     asked = [cell_name(section) for section in profile_cells(profile)]

@@ -212,7 +212,9 @@ def percentile_interval(draws: Floats, confidence: float = 0.95) -> Interval:
     return Interval(float(low), float(high))
 
 
-def mean_clustered(problem_means: Sequence[float], confidence: float = 0.95) -> tuple[float, float | None, Interval | None]:
+def mean_clustered(
+    problem_means: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float | None, Interval | None]:
     """Mean over problems of the mean over samples, its standard error clustered by problem, and its t interval.
 
     Returns:

@@ -1,0 +1,1 @@
+"""Audit checks of the load."""

@@ -1,0 +1,88 @@
+"""GPU figures of a cell from the meter's samples: energy, peak memory, throttling; None where nothing was measured.
+
+A row of gpu.jsonl is one sample: `t_ns` (the client's monotonic clock), and `gpus`, a list with, for each device,
+`power_w`, `energy_mj` (a counter), `memory_used_mib`, `throttle` (reasons), any of them null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from records import JsonObject
+from scoring.captures import Capture
+from scoring.latency import CellFigures
+from scoring.series import thinned
+
+
+def cell_samples(capture: Capture, rows: Sequence[JsonObject]) -> list[JsonObject]:
+    """The samples taken while the cell's measured requests were under way."""
+    start, end = capture.asked_span_ns()
+    if start is None or end is None:
+        return []
+    return [row for row in rows if isinstance(row.get("t_ns"), int) and start <= row["t_ns"] <= end]
+
+
+def add_gpu_figures(figures: CellFigures, samples: Sequence[JsonObject]) -> None:
+    """Put joules_per_token and peak_vram_mib among the figures, where the samples hold them."""
+    if not samples:
+        return
+    memory = [_total(row, "memory_used_mib") for row in samples]
+    known = [value for value in memory if value is not None]
+    figures.values["peak_vram_mib"] = max(known) if known else None
+    joules = energy_joules(samples)
+    good = figures.requests[figures.requests["measured"] & figures.requests["ok"]]
+    tokens = good["completion_tokens"].sum(skipna=False)
+    figures.values["joules_per_token"] = joules / tokens if joules and tokens and tokens > 0 else None
+    for name in ("peak_vram_mib", "joules_per_token"):
+        figures.counts[name] = len(samples)
+
+
+def energy_joules(samples: Sequence[JsonObject]) -> float | None:
+    """Energy between the first and last sample: the counter's difference, else the integral of power (trapezoids)."""
+    counters = [_total(row, "energy_mj") for row in samples]
+    told = [value for value in counters if value is not None]
+    if len(told) >= 2:
+        return (told[-1] - told[0]) / 1000
+    power = [(row["t_ns"] / 1e9, _total(row, "power_w")) for row in samples]
+    known = [(t, p) for t, p in power if p is not None]
+    if len(known) < 2:
+        return None
+    t, p = np.array([k[0] for k in known]), np.array([k[1] for k in known])
+    return float((np.diff(t) * (p[1:] + p[:-1]) / 2).sum())
+
+
+def throttle_reasons(samples: Sequence[JsonObject]) -> dict[str, int]:
+    """How many samples showed each throttle reason."""
+    counts: dict[str, int] = {}
+    for row in samples:
+        for gpu in row.get("gpus") or []:
+            for reason in gpu.get("throttle") or []:
+                counts[reason] = counts.get(reason, 0) + 1
+    return counts
+
+
+def gpu_series(engine: str, number: int, rows: Sequence[JsonObject]) -> JsonObject | None:
+    """{engine, round, t_s, power_w, memory_mib} of one life, thinned; None where nothing was measured."""
+    rows = [row for row in rows if isinstance(row.get("t_ns"), int)]
+    if not rows:
+        return None
+    zero = rows[0]["t_ns"]
+    t = np.array([(row["t_ns"] - zero) / 1e9 for row in rows])
+    series: JsonObject = {"engine": engine, "round": number}
+    for name, key in (("power_w", "power_w"), ("memory_mib", "memory_used_mib")):
+        values = np.array([np.nan if (v := _total(row, key)) is None else v for row in rows], dtype=float)
+        use = ~np.isnan(values)
+        times, shown = thinned(t[use], values[use])
+        series[name] = {"t_s": times, "values": shown}
+    return series
+
+
+def _total(row: JsonObject, key: str) -> float | None:
+    """Summed over the devices; None where one does not tell."""
+    values: list[Any] = [gpu.get(key) for gpu in row.get("gpus") or []]
+    if not values or any(value is None for value in values):
+        return None
+    return float(sum(values))

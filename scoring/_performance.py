@@ -1,0 +1,157 @@
+"""Performance rows of one cell: every engine's figure with its interval, and the speed ratio of each candidate."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from records import JsonObject
+from scoring import verdict
+from scoring.latency import CellFigures
+from scoring.statistics import (
+    Interval,
+    Ratio,
+    bootstrap_mean,
+    bootstrap_quantile,
+    geometric_interval,
+    geometric_mean,
+    percentile_interval,
+    welch_ratio,
+)
+
+Floats = NDArray[np.float64]
+
+RATES = ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefill_tok_s")
+LATENCIES = ("ttft_ms", "ttfa_ms", "ttft_scheduled_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms", "e2e_scheduled_ms")
+SUFFIXES = ("p50", "p90", "p95", "p99", "mean")
+MACHINE = ("joules_per_token", "peak_vram_mib")
+METRICS = (*RATES, *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES), *MACHINE)
+
+_QUANTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
+
+Rounds = Sequence[tuple[int, CellFigures]]
+
+
+def performance_rows(
+    cell: str, scenario: str, workload: str, engines: Mapping[str, Rounds], baseline: str, margin: float
+) -> list[JsonObject]:
+    """One row a metric that any engine has a figure for.
+
+    Args:
+        engines: the cell's rounds of each engine.
+        margin: what counts as equally fast, 0.03 for 3%.
+    """
+    rows = []
+    for metric in METRICS:
+        told = {engine: _Figure(cell, metric, engine, rounds) for engine, rounds in engines.items()}
+        if not any(metric in figures.values for rounds in engines.values() for _, figures in rounds):
+            continue
+        unit, better = verdict.unit_and_better(metric)
+        rows.append(
+            {
+                "cell": cell,
+                "scenario": scenario,
+                "workload": workload,
+                "metric": metric,
+                "unit": unit,
+                "better": better,
+                "engines": {engine: figure.to_json() for engine, figure in told.items()},
+                "speed_ratio": {
+                    engine: _speed_ratio(told[baseline], figure, better, margin)
+                    for engine, figure in told.items()
+                    if engine != baseline and baseline in told
+                },
+            }
+        )
+    return rows
+
+
+class _Figure:
+    """One engine's figure: rounds are its units where there are several, else the requests of the one round."""
+
+    def __init__(self, cell: str, metric: str, engine: str, rounds: Rounds) -> None:
+        self.metric = metric
+        self.rounds = {number: figures.values.get(metric) for number, figures in rounds}
+        self.known = [value for value in self.rounds.values() if value is not None]
+        self.n = sum(figures.counts.get(metric, 0) for _, figures in rounds)
+        self.value: float | None = None
+        if self.known:
+            positive = min(self.known) > 0
+            self.value = geometric_mean(self.known) if positive else sum(self.known) / len(self.known)
+        self._only = rounds[0][1] if len(rounds) == 1 else None
+        # One seed for each figure: its interval does not depend on which other figures there are.
+        self._seed = zlib.crc32(f"{cell}/{metric}/{engine}".encode())
+        self._draws: Floats | None = None
+
+    @property
+    def draws(self) -> Floats | None:
+        """The bootstrap distribution within the only round; None with several rounds, or where none can be had."""
+        if self._draws is None and self._only is not None and self.value:
+            self._draws = _resample(self._only, self.metric, self.value, np.random.default_rng(self._seed))
+        return self._draws
+
+    @property
+    def ci(self) -> Interval | None:
+        if len(self.known) > 1:
+            return geometric_interval(self.known)
+        return percentile_interval(self.draws) if self.draws is not None else None
+
+    def to_json(self) -> JsonObject:
+        ci = self.ci
+        return {
+            "value": self.value,
+            "ci": ci.as_list() if ci else None,
+            "n": self.n,
+            "rounds": {str(number): value for number, value in self.rounds.items()},
+        }
+
+
+def _resample(figures: CellFigures, metric: str, value: float, rng: np.random.Generator) -> Floats | None:
+    """Resampled values of a metric of one round, requests being drawn with replacement.
+
+    Rates are resampled as tokens (or requests) per time that a request was in flight, and scaled to the measured rate:
+    in a closed loop the number in flight is fixed, so that the rate follows the requests' own.
+    """
+    samples = figures.samples
+    if metric in ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefill_tok_s"):
+        below = samples["prefill_ms" if metric == "prefill_tok_s" else "busy_ms"]
+        above: Any = {
+            "requests_s": np.ones(len(below)),
+            "goodput_s": samples.get("met"),
+            "prefill_tok_s": samples["prefill_tokens"],
+        }.get(metric, samples["tokens"])
+        if len(below) < 2 or not above.sum() or not below.sum():
+            return None
+        point = float(above.sum() / below.sum())
+        return np.asarray(bootstrap_mean(above, rng, below) / point * value, dtype=float)
+    name, _, suffix = metric.rpartition("_")
+    values = samples.get(name)
+    if values is None or len(values) < 2:
+        return None
+    return bootstrap_mean(values, rng) if suffix == "mean" else bootstrap_quantile(values, _QUANTILES[suffix], rng)
+
+
+def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str, margin: float) -> JsonObject:
+    """{value, ci, verdict, text, method, n} of candidate against baseline; above 1 the candidate is faster."""
+    above, below = (candidate, baseline) if better == "higher" else (baseline, candidate)
+    if not above.value or not below.value:
+        why = "no figure on both sides"
+        return {"value": None, "ci": None, "verdict": None, "text": why, "method": None, "rounds": [0, 0]}
+    ratio = Ratio(above.value / below.value, None, "no interval")
+    if min(len(above.known), len(below.known)) > 1:
+        ratio = welch_ratio(above.known, below.known)
+    elif above.draws is not None and below.draws is not None:
+        ratio = Ratio(ratio.value, percentile_interval(above.draws / below.draws), verdict.WITHIN_RUN)
+    words = verdict.speed(ratio, margin)
+    return {
+        "value": ratio.value,
+        "ci": ratio.ci.as_list() if ratio.ci else None,
+        "verdict": words.word,
+        "text": words.text,
+        "method": ratio.method,
+        "rounds": [len(baseline.known), len(candidate.known)],
+    }

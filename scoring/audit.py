@@ -1,0 +1,174 @@
+"""Was it fair? Every check of the registry over the records and the read-back, one row per engine and cell.
+
+One `fail` makes a comparison void. `unknown` means that the engine or the run can't tell; it is shown, and counts as a
+warning. What each check means, and its limits, is in docs/methodology.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from records import JsonObject
+from scoring.captures import Capture, Round, Run
+from scoring.latency import CellFigures
+
+
+class Status(StrEnum):
+    """What a check found."""
+
+    PASS = "pass"  # noqa: S105 (no password)
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+    NOT_APPLICABLE = "not_applicable"
+
+
+_ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.PASS, Status.NOT_APPLICABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A status with its evidence: one sentence with the figures that it rests on."""
+
+    status: Status
+    evidence: str
+
+
+def passed(evidence: str) -> Finding:
+    return Finding(Status.PASS, evidence)
+
+
+def warned(evidence: str) -> Finding:
+    return Finding(Status.WARN, evidence)
+
+
+def failed(evidence: str) -> Finding:
+    return Finding(Status.FAIL, evidence)
+
+
+def unknown(evidence: str) -> Finding:
+    return Finding(Status.UNKNOWN, evidence)
+
+
+def not_applicable(evidence: str) -> Finding:
+    return Finding(Status.NOT_APPLICABLE, evidence)
+
+
+def worst(findings: Iterable[Finding], rounds: Iterable[int] | None = None) -> Finding:
+    """The worst of several findings; with `rounds`, its evidence names the round it is from where there are several."""
+    found = list(findings)
+    if not found:
+        return unknown("nothing was captured")
+    chosen = min(range(len(found)), key=lambda i: _ORDER.index(found[i].status))
+    numbers = list(rounds) if rounds is not None else []
+    if len(numbers) > 1 and found[chosen].status is not Status.PASS:
+        return Finding(found[chosen].status, f"round {numbers[chosen]}: {found[chosen].evidence}")
+    return found[chosen]
+
+
+@dataclass(slots=True)
+class RoundFacts:
+    """One cell of one round, without its chunks."""
+
+    capture: Capture
+    figures: CellFigures
+
+    @property
+    def number(self) -> int:
+        return self.capture.round
+
+
+@dataclass(slots=True)
+class CellFacts:
+    """All that the checks of one engine in one cell may look at."""
+
+    run: Run
+    engine: str
+    cell: str
+    section: JsonObject
+    """The profile's section of the cell; empty where there is none."""
+    rounds: list[RoundFacts]
+    baseline: list[RoundFacts]
+    """The baseline's rounds of the same cell; empty for the baseline itself."""
+    prompts: dict[str, str] = field(default_factory=dict)
+    """Pool by prompt_id, from the workload file."""
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.engine == self.run.baseline
+
+    def each(self, check: Callable[[RoundFacts], Finding]) -> Finding:
+        """The worst of the rounds."""
+        return worst((check(facts) for facts in self.rounds), (facts.number for facts in self.rounds))
+
+
+@dataclass(slots=True)
+class EngineFacts:
+    """All that the checks of one engine's lives may look at."""
+
+    run: Run
+    engine: str
+    rounds: list[Round]
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.engine == self.run.baseline
+
+    def each(self, check: Callable[[Round], Finding]) -> Finding:
+        return worst((check(life) for life in self.rounds), (life.number for life in self.rounds))
+
+
+CellCheck = Callable[[CellFacts], Finding]
+EngineCheck = Callable[[EngineFacts], Finding]
+
+CELL_CHECKS: dict[str, CellCheck] = {}
+ENGINE_CHECKS: dict[str, EngineCheck] = {}
+
+
+def cell_check(name: str) -> Callable[[CellCheck], CellCheck]:
+    """Register a check per engine and cell."""
+
+    def register(function: CellCheck) -> CellCheck:
+        CELL_CHECKS[name] = function
+        return function
+
+    return register
+
+
+def engine_check(name: str) -> Callable[[EngineCheck], EngineCheck]:
+    """Register a check per engine, over all its lives."""
+
+    def register(function: EngineCheck) -> EngineCheck:
+        ENGINE_CHECKS[name] = function
+        return function
+
+    return register
+
+
+def audit_cell(facts: CellFacts) -> list[JsonObject]:
+    """The rows of one engine in one cell, in the registry's order."""
+    _load_checks()
+    return [_row(name, facts.engine, facts.cell, check(facts)) for name, check in CELL_CHECKS.items()]
+
+
+def audit_engine(facts: EngineFacts) -> list[JsonObject]:
+    """The rows of one engine, in the registry's order."""
+    _load_checks()
+    return [_row(name, facts.engine, None, check(facts)) for name, check in ENGINE_CHECKS.items()]
+
+
+def _row(check: str, engine: str, cell: str | None, finding: Finding) -> JsonObject:
+    return {
+        "check": check,
+        "engine": engine,
+        "cell": cell,
+        "status": finding.status.value,
+        "evidence": finding.evidence,
+    }
+
+
+def _load_checks() -> None:
+    """The modules of checks import this one, so they are read when they are first needed."""
+    from scoring import _checks_engine, _checks_load, _checks_requests  # noqa: F401

@@ -1,0 +1,229 @@
+"""From a run's folder to the comparison: figures, audit, answers, verdict. The same captures give the same bytes.
+
+Cells are looked at one by one: read, measured, audited, graded, and let go again, so that memory holds one cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from records import JsonObject, RunFolder
+from scoring import _breakdown, _gpu, _summary, audit, divergence, quality
+from scoring._performance import performance_rows
+from scoring._provenance import engine_card, provenance
+from scoring.answers import GRADER_VERSION
+from scoring.captures import Capture, Round, Run, load_run
+from scoring.latency import CellFigures, cell_figures
+from scoring.series import cell_series
+from scoring.tasks import Prompt, TaskError, read_prompts
+
+SCHEMA_VERSION = 1
+DEFAULT_SPEED_MARGIN = 0.03
+
+
+def compare(folder: RunFolder, *, created: str) -> JsonObject:
+    """Audit and compare a run; the shape is docs/comparison.schema.json.
+
+    Args:
+        folder: the run's folder.
+        created: the time stamp to put in; all else follows from the captures.
+
+    Raises:
+        ValueError: the captures cannot be read; one line that names the file.
+    """
+    return compare_run(load_run(folder), created=created)
+
+
+def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None = None) -> JsonObject:
+    """`compare` of a run that is open already; `extra_audit` rows come first."""
+    parts = _Parts()
+    rows = list(extra_audit or [])
+    for engine in run.engines:
+        rows += audit.audit_engine(audit.EngineFacts(run, engine, run.rounds.get(engine, [])))
+        parts.gpu[engine] = {life.number: life.gpu_rows() for life in run.rounds.get(engine, [])}
+    for cell in run.cells:
+        _one_cell(run, cell, parts)
+    rows += parts.audit
+    comparison: JsonObject = {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": run.folder.run_id,
+        "created": created,
+        "grader_version": GRADER_VERSION,
+        "baseline": run.baseline,
+        "engines": {engine: engine_card(run, engine) for engine in run.engines},
+        "verdict": {},
+        "audit": rows,
+        "performance": parts.performance,
+        "breakdown": parts.breakdown(),
+        "quality": parts.quality,
+        "divergence": parts.divergence,
+        "problems": parts.problems,
+        "requests": parts.requests,
+        "series": {"cells": parts.series, "gpu": _gpu_series(parts)},
+        "provenance": provenance(run),
+    }
+    comparison["verdict"] = _summary.verdict(comparison)
+    plain: JsonObject = _plain(comparison)
+    return plain
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What accumulates from cell to cell."""
+
+    audit: list[JsonObject] = field(default_factory=list)
+    performance: list[JsonObject] = field(default_factory=list)
+    quality: list[JsonObject] = field(default_factory=list)
+    divergence: list[JsonObject] = field(default_factory=list)
+    problems: list[JsonObject] = field(default_factory=list)
+    requests: list[JsonObject] = field(default_factory=list)
+    series: list[JsonObject] = field(default_factory=list)
+    gpu: dict[str, dict[int, list[JsonObject]]] = field(default_factory=dict)
+    means: dict[tuple[str, str, str], _breakdown.Means] = field(default_factory=dict)
+    """By cell, workload and engine."""
+
+    def breakdown(self) -> list[JsonObject]:
+        alone = {(w, engine): m for (_, w, engine), m in self.means.items() if m.concurrency == 1}
+        return [
+            {"cell": cell, "workload": workload, "engine": engine} | _breakdown.split(workload, engine, means, alone)
+            for (cell, workload, engine), means in self.means.items()
+        ]
+
+
+def _one_cell(run: Run, cell: str, parts: _Parts) -> None:
+    section = run.cell_profile(cell)
+    captured: dict[str, list[tuple[Capture, CellFigures]]] = {}
+    for engine in run.engines:
+        captured[engine] = [_measure(run, life, capture, parts) for life, capture in run.captures(cell, engine)]
+    captures = [capture for rounds in captured.values() for capture, _ in rounds]
+    scenario, workload = _names(cell, section, captures)
+    figures = {e: [(c.round, f) for c, f in rounds] for e, rounds in captured.items() if rounds}
+    margin = (run.profile.get("gate") or {}).get("threshold") or DEFAULT_SPEED_MARGIN
+    parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline, margin)
+    prompts = _prompts(run, workload)
+    facts = {e: [audit.RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
+    pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
+    for engine in run.engines:
+        baseline = facts[run.baseline] if engine != run.baseline else []
+        parts.audit += audit.audit_cell(audit.CellFacts(run, engine, cell, section, facts[engine], baseline, pools))
+        if means := _breakdown.cell_means([f for _, f in figures.get(engine, [])]):
+            parts.means[cell, workload, engine] = means
+    _answers(run, cell, scenario, workload, captured, prompts, parts)
+
+
+def _measure(run: Run, life: Round, capture: Capture, parts: _Parts) -> tuple[Capture, CellFigures]:
+    figures = cell_figures(capture, run.profile.get("objectives"))
+    _gpu.add_gpu_figures(figures, _gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
+    capture.engine = life.engine
+    parts.series.append(cell_series(capture, figures))
+    parts.requests += _request_rows(capture, figures)
+    capture.drop_chunks()
+    return capture, figures
+
+
+def _names(cell: str, section: JsonObject, captures: list[Capture]) -> tuple[str, str]:
+    """Scenario and workload of a cell: as the profile says, else as the load process says, else from its name."""
+    if section:
+        return str(section["scenario"]), Path(str(section["workload"])).stem
+    told = next((c.scenario for c in captures if c.scenario.get("scenario")), {})
+    before, _, after = cell.partition(".")
+    return str(told.get("scenario") or before), Path(str(told.get("workload") or after)).stem
+
+
+def _prompts(run: Run, workload: str) -> list[Prompt]:
+    try:
+        return read_prompts(run.folder.workload(workload))
+    except TaskError:
+        return []
+
+
+def _answers(
+    run: Run,
+    cell: str,
+    scenario: str,
+    workload: str,
+    captured: Mapping[str, list[tuple[Capture, CellFigures]]],
+    prompts: list[Prompt],
+    parts: _Parts,
+) -> None:
+    """Grade what can be graded, and compare the texts of every cell."""
+    golds = quality.graded_prompts(prompts)
+    texts: dict[str, list[dict[divergence.Key, divergence.Answered]]] = {}
+    if golds:
+        keys = quality.asked_keys(golds, [c for rounds in captured.values() for c, _ in rounds])
+        graded = {
+            engine: [quality.grade_capture(capture, golds, keys) for capture, _ in rounds]
+            for engine, rounds in captured.items()
+            if rounds
+        }
+        points = (run.profile.get("parity_margin") or {}).get(workload, quality.DEFAULT_MARGIN_POINTS)
+        parts.quality.append(
+            {"cell": cell, "scenario": scenario, "workload": workload}
+            | quality.quality_row(graded, run.baseline, points / 100)
+        )
+        first = {engine: rounds[0] for engine, rounds in graded.items()}
+        parts.problems += quality.problem_rows(cell, workload, golds, first, run.baseline)
+        texts = {engine: [quality.answered(outcomes) for outcomes in rounds] for engine, rounds in graded.items()}
+    else:
+        texts = {e: [divergence.texts_of(capture) for capture, _ in rounds] for e, rounds in captured.items() if rounds}
+    for row in divergence.rows(texts, run.baseline, answers=bool(golds)):
+        parts.divergence.append({"cell": cell, "scenario": scenario, "workload": workload} | row)
+
+
+_REQUEST_LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
+
+
+def _request_rows(capture: Capture, figures: CellFigures) -> list[JsonObject]:
+    """Every request that counts, and the warm-up; superseded attempts are left out."""
+    frame = figures.requests
+    frame = frame[frame["measured"] | (frame["phase"] == "warmup")]
+    columns: dict[str, list[Any]] = {
+        "id": frame["id"].tolist(),
+        "phase": frame["phase"].tolist(),
+        "prompt_id": frame["prompt_id"].tolist(),
+        **{name: frame[name].round(4).tolist() for name in _REQUEST_LATENCIES},
+        "completion_tokens": [None if t != t else int(t) for t in frame["completion_tokens"]],
+        "status": frame["status"].tolist(),
+        "error": frame["error_kind"].tolist(),
+    }
+    head = {"engine": capture.engine, "round": capture.round, "cell": capture.cell}
+    return [head | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _gpu_series(parts: _Parts) -> list[JsonObject]:
+    found = [_gpu.gpu_series(e, number, rows) for e, lives in parts.gpu.items() for number, rows in lives.items()]
+    return [series for series in found if series]
+
+
+def _plain(value: Any) -> Any:
+    """Make it JSON: NaN and infinity are null, since a value that is not known is null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if value == value and abs(value) != float("inf") else None
+    return value
+
+
+def score(folder: RunFolder) -> JsonObject:
+    """Grade a run's answers again: {grader_version, quality, problems}, as in a comparison.
+
+    Raises:
+        ValueError: the captures cannot be read.
+    """
+    run, parts = load_run(folder), _Parts()
+    for cell in run.cells:
+        section = run.cell_profile(cell)
+        captured = {}
+        for engine in run.engines:
+            captured[engine] = [(capture, None) for _, capture in run.captures(cell, engine)]
+        captures = [capture for rounds in captured.values() for capture, _ in rounds]
+        scenario, workload = _names(cell, section, captures)
+        prompts = _prompts(run, workload)
+        if quality.graded_prompts(prompts):
+            _answers(run, cell, scenario, workload, captured, prompts, parts)  # type: ignore[arg-type]
+    return {"grader_version": GRADER_VERSION, "quality": parts.quality, "problems": parts.problems}

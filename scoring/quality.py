@@ -1,0 +1,286 @@
+"""Answers: graded per engine, paired between engines, and held against an engine's own repeats.
+
+A row that is missing and a request that failed are wrong, and counted apart. Of several records for one prompt and
+sample the last good one counts, else the last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from records import JsonObject
+from scoring import tasks, verdict
+from scoring.answers import grade
+from scoring.captures import Capture
+from scoring.divergence import Answered, Key
+from scoring.statistics import EQUIVALENCE_CONFIDENCE, mean_clustered, wilson
+
+COMPLETION_LIMIT = 8192
+"""Characters of a completion that a comparison carries."""
+COMPLETIONS_FOR_ALL = 3000
+"""Up to so many answers a cell, every completion is carried; beyond, only those that flipped or failed."""
+DEFAULT_MARGIN_POINTS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one prompt and sample. `error` is an error kind, or "missing" where there is no record."""
+
+    correct: bool
+    strict: bool
+    answer: str | None
+    method: str
+    truncated: bool
+    finish_reason: str | None
+    error: str | None
+    text: str
+    reasoning: str
+
+
+MISSING = Outcome(False, False, None, "none", False, None, "missing", "", "")
+
+Outcomes = dict[Key, Outcome]
+
+
+def graded_prompts(prompts: Iterable[tasks.Prompt]) -> dict[str, tasks.Prompt]:
+    """The measured prompts that have a gold, by id."""
+    return {p.prompt_id: p for p in prompts if p.gold is not None and p.pool == tasks.MEASURE}
+
+
+def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture]) -> list[Key]:
+    """What every engine owes an answer to, in the workload's order.
+
+    All prompts with all samples; of a cell that asks a number of requests or a duration, what any engine was asked.
+    """
+    captures = list(captures)
+    samples = max((int(c.asked.get("samples") or 1) for c in captures), default=1)
+    keys = [(prompt_id, sample) for sample in range(samples) for prompt_id in prompts]
+    if not any(c.asked.get("requests") or c.asked.get("duration_s") for c in captures):
+        return keys
+    asked = {key for c in captures for key in _keys(c)}
+    return [key for key in keys if key in asked]
+
+
+def _keys(capture: Capture) -> list[Key]:
+    measured = capture.measured
+    return [(str(p), int(s)) for p, s in zip(measured["prompt_id"], measured["sample"], strict=True)]
+
+
+def grade_capture(capture: Capture, prompts: Mapping[str, tasks.Prompt], keys: Sequence[Key]) -> Outcomes:
+    """Grade one engine's answers of one round."""
+    chosen: dict[Key, int] = {}
+    ok = capture.requests["ok"].to_numpy(bool)
+    finishes: list[str | None] = capture.requests["finish_reason"].tolist()
+    for row, key in zip(capture.measured.index, _keys(capture), strict=True):
+        before = chosen.get(key)
+        if before is None or ok[row] or not ok[before]:
+            chosen[key] = int(row)
+    outcomes: Outcomes = {}
+    for key in keys:
+        if (found := chosen.get(key)) is None:
+            outcomes[key] = MISSING
+            continue
+        finish = finishes[found]
+        text, reasoning = capture.texts[found], capture.reasonings[found]
+        if not ok[found]:
+            kind = str(capture.requests["error_kind"].iloc[found] or "error")
+            outcomes[key] = Outcome(False, False, None, "none", False, finish, kind, text, reasoning)
+            continue
+        prompt = prompts[key[0]]
+        judged = grade(prompt.task, text, prompt.gold, finish)
+        outcomes[key] = Outcome(
+            judged.correct,
+            judged.strict,
+            judged.answer,
+            str(judged.method),
+            judged.truncated,
+            finish,
+            None,
+            text,
+            reasoning,
+        )
+    return outcomes
+
+
+def answered(outcomes: Outcomes) -> dict[Key, Answered]:
+    """What can be compared as text: the outcomes without an error."""
+    return {key: Answered(o.reasoning + o.text, o.answer) for key, o in outcomes.items() if o.error is None}
+
+
+def engine_summary(outcomes: Outcomes) -> JsonObject:
+    """{correct, strict_correct, n, problems, accuracy, ci, strict_accuracy, truncated, no_answer, errors, missing,
+    by_method} of one engine; n counts answers (problems x samples). With several samples the interval is clustered by
+    problem.
+    """
+    values = list(outcomes.values())
+    n, correct = len(values), sum(o.correct for o in values)
+    means = _problem_means(outcomes)
+    summary: JsonObject = {
+        "correct": correct,
+        "strict_correct": sum(o.strict for o in values),
+        "n": n,
+        "problems": len(means),
+        "accuracy": correct / n if n else None,
+        "ci": None,
+        "strict_accuracy": sum(o.strict for o in values) / n if n else None,
+        "truncated": sum(o.truncated for o in values),
+        "no_answer": sum(o.error is None and o.answer is None for o in values),
+        "errors": sum(o.error is not None and o.error != "missing" for o in values),
+        "missing": sum(o.error == "missing" for o in values),
+        "by_method": dict(sorted(Counter(o.method for o in values if o.error is None).items())),
+        "standard_error": None,
+    }
+    if n and n == len(means):
+        summary["ci"] = wilson(correct, n).as_list()
+    elif n:
+        _, error, ci = mean_clustered(list(means.values()))
+        summary["standard_error"] = error
+        summary["ci"] = [max(0.0, ci.low), min(1.0, ci.high)] if ci else None
+    return summary
+
+
+def _problem_means(outcomes: Outcomes) -> dict[str, float]:
+    goes: dict[str, list[bool]] = {}
+    for (prompt_id, _), outcome in outcomes.items():
+        goes.setdefault(prompt_id, []).append(outcome.correct)
+    return {prompt_id: sum(row) / len(row) for prompt_id, row in goes.items()}
+
+
+def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> JsonObject | None:
+    """{difference, ci, ci_90, mcnemar_p, discordant, table, needed_n, margin, verdict, text, flips} of two engines.
+
+    `table` is [[both, only baseline], [only candidate, neither]]; `flips` lists [prompt_id, sample, "lost" or "won"]
+    as seen from the candidate. None where nothing was asked of both.
+    """
+    keys = [key for key in baseline if key in candidate]
+    if not keys:
+        return None
+    flips: list[list[object]] = []
+    counts: Counter[tuple[bool, bool]] = Counter()
+    for key in keys:
+        was, now = baseline[key].correct, candidate[key].correct
+        counts[was, now] += 1
+        if was != now:
+            flips.append([key[0], key[1], "won" if now else "lost"])
+    both, lost, won = counts[True, True], counts[True, False], counts[False, True]
+    found: JsonObject = {
+        "table": [[both, lost], [won, counts[False, False]]],
+        "discordant": won + lost,
+        "margin": margin,
+        "flips": flips,
+    }
+    before, after = (_problem_means({key: side[key] for key in keys}) for side in (baseline, candidate))
+    if len(before) == len(keys):
+        told = verdict.paired(both, won, lost, counts[False, False], margin)
+        return found | {
+            "difference": told.difference,
+            "ci": told.ci.as_list(),
+            "ci_90": told.ci_equivalence.as_list(),
+            "mcnemar_p": told.mcnemar_p,
+            "needed_n": told.needed_n,
+            "verdict": told.words.word,
+            "text": told.words.text,
+        }
+    differences = [after[prompt_id] - before[prompt_id] for prompt_id in before]
+    difference, _, ci = mean_clustered(differences)
+    _, _, narrow = mean_clustered(differences, EQUIVALENCE_CONFIDENCE)
+    words = verdict.clustered(difference, ci, narrow, margin, len(differences))
+    return found | {
+        "difference": difference,
+        "ci": ci.as_list() if ci else None,
+        "ci_90": narrow.as_list() if narrow else None,
+        "mcnemar_p": None,
+        "needed_n": None,
+        "verdict": words.word,
+        "text": words.text,
+    }
+
+
+def self_agreement(rounds: Sequence[Outcomes]) -> JsonObject | None:
+    """The noise floor: {pairs, n, flips (mean number a pair of repeats), flip_share, answers_changed (share)}.
+
+    None for an engine that was asked once.
+    """
+    pairs = [(a, b) for i, a in enumerate(rounds) for b in rounds[i + 1 :]]
+    pairs = [(a, b) for a, b in pairs if a.keys() & b.keys()]
+    if not pairs:
+        return None
+    flips = changed = total = 0
+    for a, b in pairs:
+        keys = a.keys() & b.keys()
+        flips += sum(a[key].correct != b[key].correct for key in keys)
+        changed += sum(a[key].answer != b[key].answer for key in keys)
+        total += len(keys)
+    return {
+        "pairs": len(pairs),
+        "n": total // len(pairs),
+        "flips": flips / len(pairs),
+        "flip_share": flips / total,
+        "answers_changed": changed / total,
+    }
+
+
+def problem_rows(
+    cell: str, workload: str, prompts: Mapping[str, tasks.Prompt], outcomes: Mapping[str, Outcomes], baseline: str
+) -> list[JsonObject]:
+    """One row for each prompt and sample, with every engine's answer, for the comparison's `problems`."""
+    keys = list(outcomes[baseline]) if baseline in outcomes else sorted({k for o in outcomes.values() for k in o})
+    rows = []
+    for key in keys:
+        prompt = prompts[key[0]]
+        verdicts = {engine: found[key] for engine, found in outcomes.items() if key in found}
+        flipped = len({o.correct for o in verdicts.values()}) > 1
+        carry = len(keys) <= COMPLETIONS_FOR_ALL or flipped or not all(o.correct for o in verdicts.values())
+        rows.append(
+            {
+                "cell": cell,
+                "workload": workload,
+                "prompt_id": key[0],
+                "sample": key[1],
+                "task": prompt.task,
+                "gold": prompt.gold,
+                "prompt": prompt.messages[-1]["content"][:COMPLETION_LIMIT],
+                "flipped": flipped,
+                "engines": {engine: _problem_engine(o, carry=carry) for engine, o in verdicts.items()},
+            }
+        )
+    return rows
+
+
+def _problem_engine(outcome: Outcome, *, carry: bool) -> JsonObject:
+    return {
+        "answer": outcome.answer,
+        "correct": outcome.correct,
+        "strict": outcome.strict,
+        "method": outcome.method,
+        "truncated": outcome.truncated,
+        "finish_reason": outcome.finish_reason,
+        "error": outcome.error,
+        "completion": outcome.text[:COMPLETION_LIMIT] if carry else None,
+        "completion_chars": len(outcome.text),
+        "reasoning": outcome.reasoning[:COMPLETION_LIMIT] if carry and outcome.reasoning else None,
+    }
+
+
+def quality_row(graded: Mapping[str, Sequence[Outcomes]], baseline: str, margin: float) -> JsonObject:
+    """{n, margin, engines, paired, self_agreement, round} of one cell.
+
+    The first round of each engine is what is compared; further rounds of greedy decoding are no further problems, they
+    show how far an engine agrees with itself.
+    """
+    first = {engine: rounds[0] for engine, rounds in graded.items()}
+    return {
+        "n": max(len(outcomes) for outcomes in first.values()),
+        "margin": margin,
+        "engines": {engine: engine_summary(outcomes) for engine, outcomes in first.items()},
+        "paired": {
+            engine: found
+            for engine, outcomes in first.items()
+            if engine != baseline
+            and baseline in first
+            and (found := paired_summary(first[baseline], outcomes, margin)) is not None
+        },
+        "self_agreement": {engine: self_agreement(rounds) for engine, rounds in graded.items()},
+    }

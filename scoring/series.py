@@ -1,0 +1,75 @@
+"""What charts are drawn from: thinned series of at most `MAX_POINTS` points, so that a report needs only the JSON."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from records import JsonObject
+from scoring.captures import Capture
+from scoring.latency import CellFigures, chunk_times_ms, token_arrivals
+from scoring.steady import in_flight_curve
+
+Floats = NDArray[np.float64]
+
+MAX_POINTS = 1000
+BINS = 200
+QUANTILES = 101
+
+
+def thinned(x: Floats, y: Floats, limit: int = MAX_POINTS) -> tuple[list[float], list[float]]:
+    """Evenly chosen points of a curve, its first and last among them."""
+    if len(x) > limit:
+        chosen = np.unique(np.linspace(0, len(x) - 1, limit).astype(int))
+        x, y = x[chosen], y[chosen]
+    return [round(float(v), 4) for v in x], [round(float(v), 4) for v in y]
+
+
+def cell_series(capture: Capture, figures: CellFigures) -> JsonObject:
+    """{engine, cell, round, steady_s, in_flight, tokens, distributions} of one cell of one round.
+
+    Times are seconds since the worker's first measured send; workers are laid over each other by their own clocks.
+    `tokens` holds tokens a second in equal bins, `distributions` the quantiles 0, 1 ... 100% in ms.
+    """
+    measured = figures.requests[figures.requests["measured"]]
+    zero = float(measured["sent_ms"].min()) if measured["sent_ms"].notna().any() else 0.0
+    return {
+        "engine": capture.engine,
+        "cell": capture.cell,
+        "round": capture.round,
+        "steady_s": [
+            [round((w.start_ms - zero) / 1000, 4), round((w.end_ms - zero) / 1000, 4)] for w in figures.steady.windows
+        ],
+        "in_flight": _in_flight(figures, zero),
+        "tokens": _tokens(capture, figures, zero),
+        "distributions": {
+            name: [round(float(v), 4) for v in np.percentile(values, np.linspace(0, 100, QUANTILES))]
+            for name, values in figures.samples.items()
+            if name in ("ttft_ms", "tpot_ms", "e2e_ms") and len(values)
+        },
+    }
+
+
+def _in_flight(figures: CellFigures, zero: float) -> JsonObject:
+    measured = figures.requests[figures.requests["measured"]]
+    # Every worker's user is another user; their clocks are only laid side by side.
+    everyone = measured.assign(user=measured.groupby(["worker", "user"], sort=True).ngroup())
+    times, number = in_flight_curve(everyone)
+    t, n = thinned((times - zero) / 1000, number.astype(float))
+    return {"t_s": t, "n": n}
+
+
+def _tokens(capture: Capture, figures: CellFigures, zero: float) -> JsonObject | None:
+    arrivals = token_arrivals(capture, figures.requests)
+    if arrivals is None or not len(arrivals[0]):
+        return None
+    seconds = (chunk_times_ms(capture, figures.requests) - zero) / 1000
+    weights = arrivals[1]
+    use = weights > 0
+    if not use.any():
+        return None
+    end = float(seconds[use].max())
+    width = max(end, 1e-3) / BINS
+    where = np.clip((seconds[use] / width).astype(int), 0, BINS - 1)
+    rate = np.bincount(where, weights=weights[use], minlength=BINS) / width
+    return {"bin_s": width, "tok_s": [round(float(value), 3) for value in rate]}
