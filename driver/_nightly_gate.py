@@ -53,10 +53,10 @@ def decide(
     Returns:
         "not judged" where a figure is not positive, or there is one round on each side and no history of the noise.
     """
-    nights = [np.log(night) for night in baseline if len(night)]
-    if not nights or not len(tonight) or any(min(night) <= 0 for night in [*baseline, tonight] if len(night)):
+    held = [night for night in baseline if len(night)]
+    if not held or not len(tonight) or any(min(night) <= 0 for night in [*held, tonight]):
         return Decision("not judged", None, None, None, "no positive figure on both sides")
-    now = np.log(tonight)
+    nights, now = [np.log(night) for night in held], np.log(tonight)
     sign = 1.0 if higher_is_better else -1.0
     if len(nights) >= FEWEST_NIGHTS:
         # Rounds of one night share its temperature, its boot, its neighbours: the night is the unit.
@@ -80,7 +80,7 @@ def decide(
                 )
             half, aa, basis = 1.96 * aa_sd, aa_sd, "noise taken from the history"
         else:
-            ratio = welch_ratio(tonight, [value for night in baseline for value in night])
+            ratio = welch_ratio(tonight, [value for night in held for value in night])
             assert ratio.ci is not None
             half = (math.log(ratio.ci.high) - math.log(ratio.ci.low)) / 2
             error = math.sqrt(now.var(ddof=1) / len(now) + before.var(ddof=1) / len(before))

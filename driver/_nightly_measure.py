@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from driver.errors import BenchError, ExitCode
 from driver.profile import Profile
@@ -23,14 +22,8 @@ class Measured:
     report: Path | None = None
 
 
-class Measure(Protocol):
-    """Runs a profile under a run id, to the end and compared.
-
-    Raises:
-        BenchError: it could not be measured.
-    """
-
-    def __call__(self, profile: Profile, run_id: str) -> Measured: ...
+Measure = Callable[[Profile, str], Measured]
+"""Runs a profile under a run id, to the end and compared; raises `BenchError` where it could not be measured."""
 
 
 def measure_with(profile_path: Path, out: Path, *, quiet: bool) -> Measure:
@@ -60,18 +53,24 @@ def take_measured(folders: tuple[Path, ...]) -> Measure:
             raise BenchError(
                 "a second measurement is needed to confirm; name its folder with another --measured", ExitCode.FAILURE
             )
-        from driver import judge
-
         folder = RunFolder(waiting.pop(0))
+        if not folder.manifest.exists():
+            raise BenchError(f"{folder.path}: no run.json there; give the folder of a run")
         found = sorted(folder.path.glob("comparison-*.json"))
         try:
-            comparison = read_json(found[-1]) if found else judge.judge(folder)[0]
+            comparison = read_json(found[-1]) if found else _judged(folder)
         except (OSError, ValueError) as error:
             raise BenchError(f"{folder.path}: {error}") from None
         failed = any(row["status"] == "error" and row["phase"] != "warmup" for row in comparison.get("requests", []))
         return Measured(folder, comparison, not failed)
 
     return measure
+
+
+def _judged(folder: RunFolder) -> JsonObject:
+    from driver import judge
+
+    return judge.judge(folder)[0]
 
 
 def tonight_only(profile: Profile, engines: tuple[str, ...], cells: tuple[str, ...] = ()) -> Profile:
@@ -100,7 +99,3 @@ def remove_old_folders(out: Path, run_ids: list[str]) -> list[str]:
             shutil.rmtree(path, ignore_errors=True)
             gone.append(run_id)
     return gone
-
-
-Clock = Callable[[], str]
-"""The wall clock as ISO 8601 UTC; injected in tests."""

@@ -63,7 +63,12 @@ def nightly(
         try:
             with History(options.history) as history:
                 history.mark_abandoned()
-                _one_night(history, profile, options, measure, result, created)
+                try:
+                    _one_night(history, profile, options, measure, result, created)
+                except BaseException as error:
+                    with contextlib.suppress(HistoryError):
+                        history.end(result.run_id, exit_code=_in_words(error)[1], note=_in_words(error)[0])
+                    raise
         except BaseException as error:
             result.failure, result.exit_code = _in_words(error)
             result.status = "partial" if result.status == "running" else result.status
@@ -156,7 +161,8 @@ def _measured(
         history.add(imported)
     except BaseException as error:
         with contextlib.suppress(HistoryError):
-            history.end(run_id, status="partial", exit_code=_in_words(error)[1], note=_in_words(error)[0])
+            note, code = _in_words(error)
+            history.end(run_id, status="partial", exit_code=code, note=note)
         raise
     return run
 

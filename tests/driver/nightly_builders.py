@@ -44,7 +44,8 @@ def profile_dict(engines: tuple[str, ...] = ("llama",), **changes: Any) -> dict[
     cell = {"scenario": "single", "workload": "perf-short", "requests": 4, "max_tokens": 16, "fixed_length": True}
     return {
         "name": "night", "baseline": engines[0], "rounds": 5, "seed": 1, "max_seq_len": 1024, "thinking": False,
-        "cache": False, "sampling": {"temperature": 0.0}, "engines": [{"name": e, "kind": "llama_cpp"} for e in engines],
+        "cache": False, "sampling": {"temperature": 0.0},
+        "engines": [{"name": e, "kind": "llama_cpp"} for e in engines],
         "cells": [cell],
     } | changes  # fmt: skip
 
@@ -74,7 +75,8 @@ class Night:
         write_json(
             folder.manifest,
             {
-                "schema": 1, "run_id": self.run_id, "created_utc": self.created, "profile": profile, "profile_sha256": "p" * 64,
+                "schema": 1, "run_id": self.run_id, "created_utc": self.created, "profile": profile,
+                "profile_sha256": "p" * 64,
                 "host": self.host, "workloads": {"perf-short": {"sha256": "w" * 64, "n": 4}}, "notes": [],
             },
         )  # fmt: skip
@@ -106,13 +108,24 @@ class Night:
                     sign = 1 if unit == "tok/s" else -1
                     rounds = [level * math.exp(sign * (speed + rng.gauss(0, self.noise))) for _ in range(self.rounds)]
                     told[engine] = {"value": sum(rounds) / len(rounds), "ci": None, "n": 20, "rounds": rounds}
-                rows.append({"scenario": scenario, "workload": workload, "metric": metric, "unit": unit, "engines": told})
+                rows.append(
+                    {"scenario": scenario, "workload": workload, "metric": metric, "unit": unit, "engines": told}
+                )
         audit = [{"check": "templates", "engine": None, "cell": None, "status": "pass", "evidence": "same"}]
         if self.void:
-            audit.append({"check": "cache hits", "engine": "llama", "cell": "single.perf-short", "status": "fail", "evidence": "9"})
+            audit.append(
+                {
+                    "check": "cache hits",
+                    "engine": "llama",
+                    "cell": "single.perf-short",
+                    "status": "fail",
+                    "evidence": "9",
+                }
+            )
         return {
             "schema_version": 1, "run_id": self.run_id, "created": self.created, "baseline": self.engines[0],
-            "engines": list(self.engines), "performance": rows, "audit": audit, "requests": [], "verdict": {"void": self.void},
+            "engines": list(self.engines), "performance": rows, "audit": audit,
+            "requests": [], "verdict": {"void": self.void},
             **self.answers(),
         }  # fmt: skip
 

@@ -39,7 +39,14 @@ def test_latencies_by_round_come_from_the_requests_where_the_comparison_gives_no
     comparison = read_json(path)
     for row in comparison["performance"]:
         del row["engines"]["llama"]["rounds"]
-    request = {"engine": "llama", "cell": "single.perf-short", "phase": "measure", "status": "ok", "tpot_ms": None, "e2e_ms": 9.0}
+    request = {
+        "engine": "llama",
+        "cell": "single.perf-short",
+        "phase": "measure",
+        "status": "ok",
+        "tpot_ms": None,
+        "e2e_ms": 9.0,
+    }
     comparison["requests"] = [request | {"round": r, "ttft_ms": 10.0 * r + i} for r in (1, 2) for i in range(3)]
     comparison["requests"].append(request | {"round": 1, "ttft_ms": 999.0, "phase": "warmup"})
     comparison["requests"].append(request | {"round": 1, "ttft_ms": 999.0, "status": "error"})
@@ -100,11 +107,17 @@ def version_1(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.executescript(_V1)
         db.executescript("PRAGMA application_id = 1162756680; PRAGMA user_version = 1;")
-        db.execute("INSERT INTO run VALUES('old', '2025-12-01T00:00:00Z', 'night', 'p', '{\"kernel\": \"6\"}', 'complete')")
+        db.execute(
+            "INSERT INTO run VALUES('old', '2025-12-01T00:00:00Z', 'night', 'p', '{\"kernel\": \"6\"}', 'complete')"
+        )
         db.execute("INSERT INTO engine VALUES('old', 'llama', 'llama_cpp', 'b9000')")
-        db.execute("INSERT INTO figure VALUES('old', 'llama', 'single.perf-short', 'output_tok_s', 0, 99.5, 20, 98, 101)")
+        db.execute(
+            "INSERT INTO figure VALUES('old', 'llama', 'single.perf-short', 'output_tok_s', 0, 99.5, 20, 98, 101)"
+        )
         db.execute("INSERT INTO quality VALUES('old', 'llama', 'gsm8k', 50, 49, 0.98, 0.9, 1, 0, 0, 0)")
-        db.execute("INSERT INTO gate VALUES('old', 'llama', 'single.perf-short', 'output_tok_s', NULL, 1, 0.9, 1.1, 'ok')")
+        db.execute(
+            "INSERT INTO gate VALUES('old', 'llama', 'single.perf-short', 'output_tok_s', NULL, 1, 0.9, 1.1, 'ok')"
+        )
         db.commit()
 
 
