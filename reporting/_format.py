@@ -1,0 +1,126 @@
+"""Numbers and names for people. What is not known is a dash, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+UNKNOWN = "–"
+
+LEAD_METRICS = (
+    "output_tok_s",
+    "ttft_ms_p50",
+    "ttft_ms_p95",
+    "ttft_ms_p99",
+    "tpot_ms_p50",
+    "tpot_ms_p95",
+    "e2e_ms_p50",
+    "goodput_s",
+    "joules_per_token",
+    "peak_vram_mib",
+)
+"""The metrics of the first table, in its order; the HTML report lists the others below it."""
+
+_NAMES = {
+    "output_tok_s": "Output throughput",
+    "output_tok_s_whole": "Output throughput, whole run",
+    "requests_s": "Requests",
+    "goodput_s": "Goodput",
+    "prefill_tok_s": "Prefill",
+    "joules_per_token": "Energy a token",
+    "peak_vram_mib": "Peak VRAM",
+}
+
+WITHIN_RUN = "bootstrap within one run"
+DAGGER = "†"
+DAGGER_NOTE = f"{DAGGER} One run each: the interval is blind to the noise from run to run."
+
+
+def metric_name(metric: str) -> str:
+    """For people: ttft_ms_p50 is "TTFT p50"."""
+    if metric in _NAMES:
+        return _NAMES[metric]
+    name, _, suffix = metric.rpartition("_")
+    name, _, scheduled = name.removesuffix("_ms").partition("_")
+    return f"{name.upper()}{' from schedule' if scheduled else ''} {suffix}" if name else metric
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """Significant digits without an exponent: 1,234 | 135.2 | 17.68 | 0.4213."""
+    if value is None:
+        return UNKNOWN
+    magnitude = abs(value)
+    if magnitude >= 1000:
+        return f"{value:,.0f}"
+    if magnitude == 0:
+        return "0"
+    places = digits
+    for bound in (0.1, 1, 10, 100):
+        places -= magnitude >= bound
+    return f"{value:.{max(0, min(places, 6))}f}"
+
+
+def quantity(value: float | None, unit: str | None) -> str:
+    """A figure with its unit."""
+    return UNKNOWN if value is None else f"{figure(value)} {unit or ''}".strip()
+
+
+def ratio(value: float | None, ci: Sequence[float] | None = None) -> str:
+    """A ratio with as many digits as its interval needs."""
+    return UNKNOWN if value is None else f"{value:.{_places(ci)}f}×"
+
+
+def interval(ci: Sequence[float] | None) -> str:
+    """[0.40, 0.44]; a third digit where two could not tell the ends apart, or an end from 1."""
+    return f"[{ci[0]:.{_places(ci)}f}, {ci[1]:.{_places(ci)}f}]" if ci else ""
+
+
+def _places(ci: Sequence[float] | None) -> int:
+    return 3 if ci and (ci[1] - ci[0] < 0.015 or min(abs(ci[0] - 1), abs(ci[1] - 1)) < 0.005) else 2
+
+
+def blind(told: dict[str, Any] | None) -> bool:
+    """Whether a ratio's interval comes from within one run a side."""
+    return bool(told) and (told or {}).get("method") == WITHIN_RUN
+
+
+def ratio_with_interval(told: dict[str, Any] | None) -> str:
+    """0.42× [0.40, 0.44] slower, of a `speed_ratio` entry; a dagger says that it is blind to run noise."""
+    if not told or told.get("value") is None:
+        return UNKNOWN
+    ci = told.get("ci")
+    dagger = DAGGER if blind(told) else ""
+    return (
+        " ".join(word for word in (ratio(told["value"], ci), interval(ci), told.get("verdict") or "") if word) + dagger
+    )
+
+
+def share(value: float | None) -> str:
+    """0.9231 -> 92.3%."""
+    return UNKNOWN if value is None else f"{100 * value:.1f}%"
+
+
+def share_with_interval(value: float | None, ci: Sequence[float] | None) -> str:
+    tail = f" [{100 * ci[0]:.1f}, {100 * ci[1]:.1f}]" if ci else ""
+    return share(value) + tail
+
+
+def points(value: float | None, ci: Sequence[float] | None = None) -> str:
+    """A difference of shares in percentage points: +1.2 points [-0.4, +2.8]."""
+    if value is None:
+        return UNKNOWN
+    tail = f" [{_signed(100 * ci[0])}, {_signed(100 * ci[1])}]" if ci else ""
+    return f"{_signed(100 * value)} points{tail}"
+
+
+def _signed(value: float) -> str:
+    return "0.0" if abs(value) < 0.05 else f"{value:+.1f}".replace("-", "−")
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """1 check, 2 checks."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def short_hash(value: str | None) -> str:
+    return value[:12] if value else UNKNOWN

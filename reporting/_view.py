@@ -1,0 +1,192 @@
+"""A comparison as every report reads it: order, headline, failures. Parts that are missing are empty."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from records import JsonObject
+from reporting._format import LEAD_METRICS, blind, count, ratio
+
+STATUSES = ("fail", "warn", "unknown", "pass", "not_applicable")
+
+
+@dataclass(frozen=True)
+class View:
+    """Read access to one comparison JSON (docs/comparison.schema.json)."""
+
+    data: JsonObject
+
+    @property
+    def run_id(self) -> str:
+        return str(self.data.get("run_id") or "")
+
+    @property
+    def created(self) -> str:
+        return str(self.data.get("created") or "")
+
+    @property
+    def baseline(self) -> str:
+        return str(self.data["baseline"])
+
+    @cached_property
+    def engines(self) -> list[str]:
+        """All engines, the baseline first."""
+        return [self.baseline, *self.candidates]
+
+    @cached_property
+    def candidates(self) -> list[str]:
+        return [str(name) for name in self.data.get("engines") or [] if name != self.baseline]
+
+    def card(self, engine: str) -> JsonObject:
+        """What is known of an engine: build, model, slots ...; empty where `engines` is a list of names."""
+        engines = self.data.get("engines")
+        told = engines.get(engine) if isinstance(engines, dict) else None
+        return told if isinstance(told, dict) else {}
+
+    @property
+    def provenance(self) -> JsonObject:
+        return self.data.get("provenance") or {}
+
+    @property
+    def verdict(self) -> JsonObject:
+        return self.data.get("verdict") or {}
+
+    @property
+    def void(self) -> bool:
+        return bool(self.verdict.get("void"))
+
+    def rows(self, key: str) -> list[JsonObject]:
+        """A list of the comparison; empty where it is missing."""
+        found = self.data.get(key)
+        return found if isinstance(found, list) else []
+
+    @cached_property
+    def audit(self) -> list[JsonObject]:
+        """The checks, worst first."""
+        return sorted(self.rows("audit"), key=lambda row: _rank(row["status"]))
+
+    @cached_property
+    def audit_counts(self) -> dict[str, int]:
+        counts = Counter(row["status"] for row in self.audit)
+        return {status: counts[status] for status in STATUSES if counts[status]}
+
+    @cached_property
+    def failed_checks(self) -> list[str]:
+        return list(dict.fromkeys(row["check"] for row in self.audit if row["status"] == "fail"))
+
+    @cached_property
+    def cells(self) -> list[str]:
+        """Cell names in the order of the performance rows."""
+        return list(dict.fromkeys(cell_of(row) for row in self.rows("performance")))
+
+    @cached_property
+    def lead_rows(self) -> list[JsonObject]:
+        """The performance rows of the first table: lead metrics that any engine has a value for."""
+        order = {metric: i for i, metric in enumerate(LEAD_METRICS)}
+        places = {cell: i for i, cell in enumerate(self.cells)}
+        rows = [row for row in self.rows("performance") if row["metric"] in order and _known(row)]
+        return sorted(rows, key=lambda row: (places[cell_of(row)], order[row["metric"]]))
+
+    @cached_property
+    def other_rows(self) -> list[JsonObject]:
+        return [row for row in self.rows("performance") if row["metric"] not in LEAD_METRICS and _known(row)]
+
+    @cached_property
+    def blind(self) -> bool:
+        """Whether any interval of the first table comes from within one run."""
+        return any(blind(told) for row in self.lead_rows for told in (row.get("speed_ratio") or {}).values())
+
+    @property
+    def caveats(self) -> list[str]:
+        return [str(caveat) for caveat in self.verdict.get("caveats") or []]
+
+    @cached_property
+    def failed_requests(self) -> list[JsonObject]:
+        return [row for row in self.rows("requests") if row.get("status") != "ok" and row.get("phase") != "warmup"]
+
+    @cached_property
+    def flips(self) -> list[JsonObject]:
+        """Problems that one engine got right and another wrong."""
+        return [row for row in self.rows("problems") if is_flip(row)]
+
+    @cached_property
+    def both_failed(self) -> list[JsonObject]:
+        """Problems that no engine got right."""
+        return [row for row in self.rows("problems") if not any(e.get("correct") for e in row["engines"].values())]
+
+    @cached_property
+    def headline(self) -> str:
+        """The first line of every report. The word VOID leads where a check failed."""
+        if self.void:
+            told = ", ".join(self.failed_checks[:4]) or "; ".join(str(r) for r in self.verdict.get("reasons") or [])
+            more = len(self.failed_checks) - 4
+            tail = f" and {more} more" if more > 0 else ""
+            return f"VOID: {count(len(self.failed_checks), 'check')} failed ({told}{tail}). The figures prove nothing."
+        return ". ".join(self.sentence(candidate) for candidate in self.candidates) or f"{self.baseline}, alone"
+
+    def sentence(self, candidate: str) -> str:
+        """What was found of one candidate: its throughput over the cells, and its answers over the workloads."""
+        return f"{candidate} against {self.baseline}: {self.speed_words(candidate)}; {self.answer_words(candidate)}"
+
+    def speed_words(self, candidate: str, metric: str = "output_tok_s") -> str:
+        """The range of one metric's speed ratio over the cells, with the verdicts counted."""
+        told = [
+            ratio_row
+            for row in self.rows("performance")
+            if row["metric"] == metric and (ratio_row := (row.get("speed_ratio") or {}).get(candidate))
+        ]
+        values = [r["value"] for r in told if r.get("value") is not None]
+        if not values:
+            return "no speed ratio"
+        spread = ratio(min(values))
+        if ratio(max(values)) != spread:
+            spread += f" to {ratio(max(values))}"
+        verdicts = Counter(r["verdict"] for r in told if r.get("value") is not None and r.get("verdict"))
+        words = ", ".join(f"{word} in {count(number, 'cell')}" for word, number in verdicts.most_common())
+        return (
+            f"throughput {spread} ({words})" if len(values) > 1 else f"throughput {spread} ({next(iter(verdicts), '')})"
+        )
+
+    def answer_words(self, candidate: str) -> str:
+        words = []
+        for row in self.rows("quality"):
+            paired = (row.get("paired") or {}).get(candidate)
+            if paired and paired.get("verdict"):
+                words.append(f"{row['workload']} {paired['verdict']}")
+        return "answers: " + ", ".join(words) if words else "answers not compared"
+
+
+def cell_of(row: JsonObject) -> str:
+    return str(row.get("cell") or f"{row['scenario']}.{row['workload']}")
+
+
+def is_flip(row: JsonObject) -> bool:
+    return len({bool(engine.get("correct")) for engine in row["engines"].values()}) > 1
+
+
+def concurrency_of(scenario: str) -> int | None:
+    """The number in flight that a scenario's name tells; None for open loops."""
+    if scenario == "single":
+        return 1
+    found = re.fullmatch(r"concurrent_(\d+)", scenario)
+    return int(found[1]) if found else None
+
+
+def rounds_of(engine_row: JsonObject) -> dict[int, float | None]:
+    """Round number -> value, from a mapping or from a list."""
+    rounds: Any = engine_row.get("rounds")
+    if isinstance(rounds, dict):
+        return {int(key): value for key, value in rounds.items()}
+    return dict(enumerate(rounds or [], start=1))
+
+
+def _known(row: JsonObject) -> bool:
+    return any(engine.get("value") is not None for engine in row["engines"].values())
+
+
+def _rank(status: str) -> int:
+    return STATUSES.index(status) if status in STATUSES else 0
