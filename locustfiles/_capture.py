@@ -1,0 +1,107 @@
+"""Puts records on disk as requests end: one line, one write, nothing buffered that a kill could take."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from records import SCHEMA_VERSION, CellFolder, Record, write_json
+
+
+class CaptureError(OSError):
+    """A capture that can't be written any more; what was written stays."""
+
+
+class Capture:
+    """The files of one cell. Without a folder it only counts."""
+
+    def __init__(self, path: Path | None, *, append: bool) -> None:
+        self._folder = CellFolder(path) if path else None
+        self._file: int | None = None
+        self.counts: dict[str, Any] = {"warmup": 0, "measure": 0, "drain": 0, "ok": 0, "error": 0, "errors_by_kind": {}}
+        if self._folder is None:
+            return
+        if not append:
+            self._folder.set_aside()
+        try:
+            self._file = os.open(self._folder.requests, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            self._mend_torn_line()
+        except OSError as error:
+            raise CaptureError(f"{self._folder.requests}: {error.strerror}") from None
+
+    @property
+    def folder(self) -> Path | None:
+        return self._folder.path if self._folder else None
+
+    def _mend_torn_line(self) -> None:
+        """A last line that a kill has cut is taken off before another is written behind it."""
+        assert self._folder is not None
+        assert self._file is not None
+        with self._folder.requests.open("rb") as existing:
+            size = existing.seek(0, os.SEEK_END)
+            kept = size
+            while kept:
+                start = max(0, kept - 65536)
+                existing.seek(start)
+                newline = existing.read(kept - start).rfind(b"\n")
+                if newline >= 0:
+                    kept = start + newline + 1
+                    break
+                kept = start
+        if kept != size:
+            os.ftruncate(self._file, kept)
+
+    def write(self, record: Record) -> None:
+        """Append a record.
+
+        Raises:
+            CaptureError: the disk is full or gone; the file ends with the last whole line.
+        """
+        if self._file is not None and self._folder is not None:
+            line = record.to_json_line().encode("ascii")
+            before = os.fstat(self._file).st_size
+            try:
+                written = os.write(self._file, line)
+                while written < len(line):
+                    written += os.write(self._file, line[written:])
+            except OSError as error:
+                os.ftruncate(self._file, before)
+                raise CaptureError(
+                    f"{self._folder.requests}: {error.strerror}; what was written before is kept"
+                ) from None
+        counts = self.counts
+        counts[record.phase] += 1
+        if record.measured:
+            counts["ok" if record.ok else "error"] += 1
+            if record.error:
+                kind = str(record.error["kind"])
+                counts["errors_by_kind"][kind] = counts["errors_by_kind"].get(kind, 0) + 1
+
+    def keep_raw(self, record: Record, pieces: list[tuple[int, bytes]]) -> None:
+        """Keep the bytes of a failed request, for a bug report to the engine's authors."""
+        if self._folder is None or not pieces:
+            return
+        folder = self._folder.path / "raw"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{record.id}.http").write_bytes(b"".join(data for _, data in pieces))
+
+    def write_scenario(self, **fields: Any) -> None:
+        """Write scenario.json whole, at the start with `complete` false and at the end as it came out."""
+        if self._folder is None:
+            return
+        try:
+            write_json(self._folder.scenario, {"schema": SCHEMA_VERSION, **fields, "counts": self.counts})
+        except OSError as error:
+            raise CaptureError(f"{self._folder.scenario}: {error.strerror}") from None
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def utc_now() -> str:
+    """The wall clock for people; nothing is measured with it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -1,0 +1,128 @@
+"""The user of every scenario: asks, streams, records; the scenarios differ in how many there are and when they ask."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, ClassVar
+
+import gevent
+import orjson
+from locust import User, task
+
+from locustfiles import _run
+from locustfiles._session import Session
+from locustfiles._stream import Connection, Reply, StreamError
+from locustfiles._tickets import Ticket
+from locustfiles._understand import Exchange, retry_after_s
+from records import ErrorKind
+
+_run.install()
+
+
+def api_key() -> str | None:
+    """The key from the environment; it goes into the request's header and nowhere else."""
+    return os.environ.get("ENGINEBENCH_API_KEY") or os.environ.get("OPENAI_API_KEY") or None
+
+
+class ChatUser(User):
+    """One client that sends streaming chat completions, one after the other.
+
+    `kind` is the shape of the load: closed (send when the last one has ended), open (send when due), sweep or ramp.
+    `fixed_count` users run unless the command line or the web UI names another number.
+    """
+
+    abstract = True
+    kind: ClassVar[str] = "closed"
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self.session: Session = _run.session(environment)
+        self._number = _run.next_user(environment)
+        self._seq = 0
+        self._connection = Connection(self.session.target)
+
+    def on_start(self) -> None:
+        session = self.session
+        if self.kind == "ramp" and session.users > 1:
+            gevent.sleep(session.options.ramp * self._number / (session.users - 1))
+        session.arrive()
+
+    def on_stop(self) -> None:
+        self._connection.close()
+
+    @task
+    def chat(self) -> None:
+        """Send the next request; without one, wait for the end of the test without asking again."""
+        ticket = self.session.next(self._number)
+        if ticket is None:
+            self.session.over.wait()
+            gevent.sleep(0.1)
+            return
+        for attempt in range(1, self.session.options.retries + 2):
+            wait_s = self._attempt(ticket, attempt)
+            if wait_s is None or attempt > self.session.options.retries or self.session.stop_reason:
+                break
+            gevent.sleep(wait_s)
+        self._seq += 1
+
+    def _attempt(self, ticket: Ticket, attempt: int) -> float | None:
+        """One attempt; returns how long to wait before another, None where there is no use in one."""
+        session, health = self.session, self.session.health
+        body, max_tokens = self._body(ticket)
+        exchange = Exchange(ticket, self._number, self._seq, attempt, end_ns=0, max_tokens=max_tokens)
+        session.sent(ticket)
+        began = time.monotonic_ns()
+        health.began(began, ticket.due_ns)
+        reply: Reply | None = None
+        try:
+            reply = self._connection.exchange(
+                self._request(body),
+                total_s=session.options.request_timeout,
+                silence_s=session.options.silence_timeout,
+                on_reply=lambda started: setattr(exchange, "reply", started),
+            )
+            exchange.reply = reply
+        except StreamError as error:
+            exchange.failure = (error.kind, str(error))
+        except gevent.GreenletExit:
+            exchange.failure = (ErrorKind.CANCELLED, "the test was stopped")
+            raise
+        finally:
+            exchange.end_ns = reply.end_ns if reply else time.monotonic_ns()
+            if exchange.reply is not None and not exchange.reply.end_ns:
+                exchange.reply.end_ns = exchange.end_ns
+            health.ended(exchange.end_ns)
+            session.ended(exchange)
+        return retry_after_s(reply) if reply is not None and session.options.retries else None
+
+    def _body(self, ticket: Ticket) -> tuple[bytes, int]:
+        options = self.session.options
+        max_tokens = ticket.prompt.max_tokens or options.max_tokens
+        body: dict[str, Any] = {
+            "model": options.model or "default",
+            "messages": list(ticket.prompt.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": max_tokens,
+            "temperature": 0,
+        }
+        if options.fixed_length:
+            body["ignore_eos"] = True
+        # A field that the extras set to null is left out: some servers refuse what they don't know.
+        body = {name: value for name, value in {**body, **self.session.extras}.items() if value is not None}
+        return orjson.dumps(body), max_tokens
+
+    def _request(self, body: bytes) -> bytes:
+        target = self.session.target
+        key = api_key()
+        head = (
+            f"POST {target.path}/v1/chat/completions HTTP/1.1\r\n"
+            f"Host: {target.authority}\r\n"
+            "User-Agent: enginebench\r\n"
+            "Accept: text/event-stream\r\n"
+            "Accept-Encoding: identity\r\n"
+            "Content-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n" + (f"Authorization: Bearer {key}\r\n" if key else "") + "\r\n"
+        )
+        return head.encode("latin-1") + body

@@ -1,0 +1,101 @@
+"""The client's own health: whether the load generator was the bottleneck of what it measured."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gevent
+import psutil
+
+PROBE_S = 0.02
+LAG_LIMIT_MS = 20.0
+CPU_LIMIT = 0.9
+
+
+class Health:
+    """Loop lag, CPU share and memory of this process from `start()` to `summary()`."""
+
+    def __init__(self) -> None:
+        self._lags_ms: list[float] = []
+        self._process = psutil.Process()
+        self._greenlet: gevent.Greenlet | None = None
+        self._cpu = self._wall = 0.0
+        self._in_flight = 0
+        self._curve: list[tuple[int, int]] = []
+        self._send_delays_ms: list[float] = []
+        self._late = 0
+
+    def start(self) -> None:
+        """Begin a window of observation; an earlier one is forgotten, but not the curve of requests in flight."""
+        self._lags_ms.clear()
+        self._cpu, self._wall = time.process_time(), time.monotonic()
+        if self._greenlet is None:
+            self._greenlet = gevent.spawn(self._probe)
+
+    def stop(self) -> None:
+        if self._greenlet is not None:
+            self._greenlet.kill(block=False)
+            self._greenlet = None
+
+    def _probe(self) -> None:
+        while True:
+            due = time.monotonic() + PROBE_S
+            gevent.sleep(PROBE_S)
+            self._lags_ms.append(max(0.0, (time.monotonic() - due) * 1000))
+            if len(self._lags_ms) > 200_000:
+                # Hours of samples: keep every second one.
+                del self._lags_ms[::2]
+
+    def began(self, sent_ns: int, due_ns: int | None) -> None:
+        """Note a request that went out, and when it should have."""
+        self._in_flight += 1
+        self._note(sent_ns)
+        if due_ns is not None:
+            delay = (sent_ns - due_ns) / 1e6
+            self._send_delays_ms.append(delay)
+            self._late += delay > LAG_LIMIT_MS
+
+    def ended(self, end_ns: int) -> None:
+        self._in_flight -= 1
+        self._note(end_ns)
+
+    def _note(self, now_ns: int) -> None:
+        self._curve.append((now_ns, self._in_flight))
+        if len(self._curve) > 40_000:
+            del self._curve[1:-1:2]
+
+    def summary(self) -> dict[str, Any]:
+        """What scenario.json says of the client. Times in milliseconds; unknown is None."""
+        lags = sorted(self._lags_ms)
+        wall = time.monotonic() - self._wall
+        share = (time.process_time() - self._cpu) / wall if wall > 0.5 else None
+        p99 = _quantile(lags, 0.99)
+        reasons = []
+        if p99 is not None and p99 > LAG_LIMIT_MS:
+            reasons.append(f"its event loop was {p99:.0f} ms late at the 99th percentile")
+        if share is not None and share > CPU_LIMIT:
+            reasons.append(f"it used {share:.0%} of a core")
+        step = max(1, len(self._curve) // 2000)
+        return {
+            "loop_lag_ms_p50": _quantile(lags, 0.5),
+            "loop_lag_ms_p99": p99,
+            "loop_lag_ms_max": lags[-1] if lags else None,
+            "cpu_share": share,
+            "late_sends": self._late,
+            "send_delay_ms_p99": _quantile(sorted(self._send_delays_ms), 0.99),
+            "rss_mib": self._process.memory_info().rss / 2**20,
+            "in_flight": [list(point) for point in self._curve[::step]],
+            "bottleneck": bool(reasons) if lags else None,
+            "bottleneck_reason": "; ".join(reasons) or None,
+        }
+
+
+def _quantile(ordered: list[float], q: float) -> float | None:
+    """Linear interpolation between the closest ranks of sorted values."""
+    if not ordered:
+        return None
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)

@@ -1,0 +1,80 @@
+"""The event hooks of a streaming request, on `environment.events` beside Locust's own.
+
+They fire once a request, when its stream has closed and was understood, so a listener can cost what it likes without
+moving a stamp. Locust's `request` event fires once a request too: time to first token and inter-token gaps are not
+requests, and would dilute its fail ratio and mix its percentiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from locust.event import EventHook, Events
+
+
+class StreamEvents(Events):
+    """Locust's events and three more."""
+
+    first_token: EventHook
+    """
+    Fired for a request that brought at least one token.
+
+    :param record: the request's `records.Record`
+    """
+
+    inter_token: EventHook
+    """
+    Fired for a request that brought at least two deltas.
+
+    :param record: the request's `records.Record`
+    :param gaps_ms: list of the milliseconds between the arrivals of its non-empty deltas
+    """
+
+    stream_finished: EventHook
+    """
+    Fired for every request, failed ones too, after the other two.
+
+    :param record: the request's `records.Record`
+    """
+
+
+HOOKS = ("first_token", "inter_token", "stream_finished")
+
+
+def install(events: Events) -> None:
+    """Give an environment's events the three hooks; those that are there already are left alone."""
+    for name in HOOKS:
+        if not hasattr(events, name):
+            setattr(events, name, EventHook())
+
+
+def fire_stream(environment: Any, record: Any) -> None:
+    """Fire the three hooks of a finished request."""
+    events = environment.events
+    if record.first_token_ns is not None:
+        events.first_token.fire(record=record)
+        if len(record.chunk_ns) > 1:
+            gaps = [(b - a) / 1e6 for a, b in zip(record.chunk_ns, record.chunk_ns[1:], strict=False)]
+            events.inter_token.fire(record=record, gaps_ms=gaps)
+    events.stream_finished.fire(record=record)
+
+
+def fire(environment: Any, record: Any) -> None:
+    """Fire all that a finished request has to tell, Locust's `request` event among it."""
+    fire_stream(environment, record)
+    end = record.last_token_ns if record.ok and record.last_token_ns else record.end_ns
+    environment.events.request.fire(
+        request_type="POST",
+        name=record.cell,
+        response_time=(end - (record.sent_ns or end)) / 1e6,
+        response_length=len(record.text) + len(record.reasoning),
+        exception=None if record.ok else RequestFailed(record.error),
+        context={},
+    )
+
+
+class RequestFailed(Exception):
+    """What Locust's failure table shows of a failed request: its kind, and the message that goes with it."""
+
+    def __init__(self, error: dict[str, Any] | None) -> None:
+        super().__init__(f"{error['kind']}: {error['message']}"[:300] if error else "failed")

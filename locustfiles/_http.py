@@ -1,0 +1,139 @@
+"""HTTP/1.1 responses, pure: the head, and the three ways in which a body can be framed (RFC 9112, section 6)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MAX_HEAD_BYTES = 64 * 1024
+
+
+class FramingError(ValueError):
+    """Bytes that are not the HTTP they claim to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Status and headers of a response; header names in lower case, repeated ones joined by a comma."""
+
+    status: int
+    headers: dict[str, str]
+
+    @property
+    def keeps_alive(self) -> bool:
+        return self.headers.get("connection", "").lower() != "close"
+
+
+def parse_head(data: bytes) -> tuple[Head, bytes] | None:
+    """Split a response's head off; returns it with the bytes that follow, None while it is not complete.
+
+    Raises:
+        FramingError: no HTTP/1.x head, or one of more than 64 KiB.
+    """
+    end = data.find(b"\r\n\r\n")
+    if end < 0:
+        if len(data) > MAX_HEAD_BYTES or (len(data) >= 5 and not data.startswith(b"HTTP/")):
+            raise FramingError(f"not an HTTP/1.1 response: {data[:80]!r}")
+        return None
+    lines = data[:end].decode("latin-1").split("\r\n")
+    status = re.fullmatch(r"HTTP/1\.[01] (\d{3})(?: .*)?", lines[0])
+    if status is None:
+        raise FramingError(f"not an HTTP/1.1 response: {lines[0][:80]!r}")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise FramingError(f"not a header: {line[:80]!r}")
+        name, value = name.strip().lower(), value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    head = Head(int(status[1]), headers)
+    if 100 <= head.status < 200 and head.status != 101:
+        return parse_head(data[end + 4 :])
+    return head, data[end + 4 :]
+
+
+class Body:
+    """Takes a body's framing off, piece by piece. `complete` says whether the framing itself has ended."""
+
+    def __init__(self, head: Head) -> None:
+        self.complete = head.status in (204, 304)
+        self._buffer = b""
+        self._left = 0
+        encoding = head.headers.get("transfer-encoding", "identity").lower()
+        length = head.headers.get("content-length")
+        if encoding == "chunked":
+            self._how = "chunked"
+        elif encoding != "identity":
+            raise FramingError(f"transfer encoding {encoding!r} was not asked for")
+        elif length is not None:
+            if not length.isdigit():
+                raise FramingError(f"content-length {length!r}")
+            self._how, self._left = "length", int(length)
+            self.complete = self.complete or self._left == 0
+        else:
+            self._how = "close"
+
+    @property
+    def ends_with_close(self) -> bool:
+        """Whether only the end of the connection ends this body."""
+        return self._how == "close"
+
+    def feed(self, data: bytes) -> bytes:
+        """Take in bytes of the connection; returns those of the body that they bring.
+
+        Raises:
+            FramingError: a chunk size that is none, or a chunk without its end.
+        """
+        if self.complete:
+            return b""
+        if self._how == "close":
+            return data
+        if self._how == "length":
+            data = data[: self._left]
+            self._left -= len(data)
+            self.complete = self._left == 0
+            return data
+        return self._feed_chunked(data)
+
+    def _feed_chunked(self, data: bytes) -> bytes:
+        data = self._buffer + data
+        at, out = 0, []
+        while True:
+            if self._left > 2:
+                piece = data[at : at + self._left - 2]
+                out.append(piece)
+                at += len(piece)
+                self._left -= len(piece)
+                if self._left > 2:
+                    break
+            if self._left:
+                if len(data) - at < 2:
+                    break
+                if data[at : at + 2] != b"\r\n":
+                    raise FramingError(f"a chunk that does not end where it should: {data[at : at + 20]!r}")
+                at += 2
+                self._left = 0
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                if len(data) - at > 1024:
+                    raise FramingError(f"not a chunk size: {data[at : at + 40]!r}")
+                break
+            try:
+                size = int(data[at:end].partition(b";")[0].strip(), 16)
+            except ValueError:
+                raise FramingError(f"not a chunk size: {data[at:end][:40]!r}") from None
+            if size < 0:
+                raise FramingError(f"not a chunk size: {data[at:end][:40]!r}")
+            if size == 0:
+                # Trailers, if any, end with an empty line.
+                if data[end : end + 4] == b"\r\n\r\n":
+                    self.complete = True
+                elif (last := data.find(b"\r\n\r\n", end)) >= 0 and last >= end:
+                    self.complete = True
+                if self.complete:
+                    at = len(data)
+                break
+            at = end + 2
+            self._left = size + 2
+        self._buffer = data[at:]
+        return b"".join(out)

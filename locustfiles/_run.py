@@ -1,0 +1,189 @@
+"""Ties a scenario to Locust: options, users without -u, sessions from start to stop, the end after N requests."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+from typing import Any, NoReturn
+
+import gevent
+from locust import events
+from locust.runners import MasterRunner, WorkerRunner
+
+from locustfiles import _distributed, _hooks
+from locustfiles._options import UsageError, add_options, check, target
+from locustfiles._session import Session
+from locustfiles._stream import Connection, StreamError
+from locustfiles._tickets import Prompts, Shard
+
+log = logging.getLogger("enginebench")
+
+
+def install() -> None:
+    """Listen to Locust's events; importing twice (two scenario files at once) listens once."""
+    if getattr(events, "_enginebench", False):
+        return
+    events._enginebench = True  # type: ignore[attr-defined]
+    events.init_command_line_parser.add_listener(add_options)
+    events.init.add_listener(_on_init)
+    events.test_start.add_listener(_on_test_start)
+    events.test_stopping.add_listener(_on_test_stopping)
+    events.test_stop.add_listener(_on_test_stop)
+    events.quitting.add_listener(_on_quitting)
+
+
+def session(environment: Any) -> Session:
+    """The running test's session."""
+    found: Session = environment.enginebench
+    return found
+
+
+def next_user(environment: Any) -> int:
+    """Numbers users of one test from 0 in the order of their birth."""
+    number: int = next(environment.enginebench_users)
+    return number
+
+
+def usage_error(message: str) -> NoReturn:
+    """End with one line and exit code 2."""
+    sys.stderr.write(f"enginebench: {message}\n")
+    sys.stderr.flush()
+    # Straight out: Locust would print the traceback of a SystemExit inside a greenlet.
+    raise SystemExit(2)
+
+
+def _on_init(environment: Any, **_: Any) -> None:
+    options = environment.parsed_options
+    _hooks.install(environment.events)
+    if environment.stop_timeout == 0:
+        environment.stop_timeout = options.drain_timeout
+    scenario, user_class = _scenario(environment)
+    environment.enginebench_scenario = scenario
+    environment.enginebench_kind = user_class.kind
+    if options.num_users is None:
+        options.num_users = user_class.fixed_count or None
+    if options.num_users:
+        if options.spawn_rate is None:
+            # All at once: Locust's ramp of one user a second is not what the scenario's name promises.
+            options.spawn_rate = options.num_users
+        user_class.fixed_count = 0
+    if isinstance(environment.runner, MasterRunner | WorkerRunner):
+        _distributed.install(environment)
+    if options.headless and not isinstance(environment.runner, WorkerRunner):
+        _refuse_early(environment, options)
+
+
+def _scenario(environment: Any) -> tuple[str, Any]:
+    classes = environment.user_classes
+    if len(classes) != 1:
+        names = ", ".join(sorted(c.__name__ for c in classes))
+        if environment.parsed_options.headless:
+            usage_error(f"-f: one scenario at a time; name its file, or one user class ({names})")
+    user_class = classes[0]
+    return user_class.__module__.rpartition(".")[2], user_class
+
+
+def _refuse_early(environment: Any, options: Any) -> None:
+    """Look at what can be wrong before any load: options, prompts, and whether somebody answers."""
+    from scoring.tasks import TaskError, load_prompts
+
+    try:
+        check(options)
+        where = target(environment.host or options.host)
+        Prompts(load_prompts(options.prompts, seed=options.seed), warmup=options.warmup, shard=Shard())
+    except (UsageError, TaskError, ValueError) as error:
+        usage_error(str(error))
+    try:
+        connection = Connection(where, connect_timeout_s=min(10.0, options.request_timeout))
+        connection.open()
+        connection.close()
+    except StreamError as error:
+        usage_error(f"--host {environment.host or options.host}: no server there ({error}); start the engine first")
+
+
+def _on_test_start(environment: Any, **_: Any) -> None:
+    environment.enginebench_users = itertools.count()
+    if isinstance(environment.runner, MasterRunner):
+        _distributed.start_master(environment)
+        return
+    shard = _distributed.shard(environment)
+    try:
+        made = Session(environment, environment.enginebench_scenario, environment.enginebench_kind, shard)
+    except UsageError as error:
+        if environment.web_ui is None and not isinstance(environment.runner, WorkerRunner):
+            usage_error(str(error))
+        log.error("%s", error)
+        environment.runner.quit() if isinstance(environment.runner, WorkerRunner) else environment.runner.stop()
+        return
+    environment.enginebench = made
+    if isinstance(environment.runner, WorkerRunner):
+        _distributed.start_worker(environment, made)
+    watcher = gevent.spawn(_end_when_over, environment, made)
+    watcher.link_exception(lambda greenlet: made.close(f"the end of the test failed: {greenlet.exception!r}"))
+
+
+def _end_when_over(environment: Any, made: Session) -> None:
+    """Once the last measured request is on disk: stop, and in a headless run quit."""
+    if made.options.duration and made.kind != "open":
+        gevent.spawn(_close_after, made)
+    made.over.wait()
+    if isinstance(environment.runner, WorkerRunner):
+        _distributed.report_over(environment, made)
+    elif getattr(environment, "enginebench", None) is made:
+        # From a greenlet of its own: stop() kills the users, and this one must not be among the waiting.
+        if environment.web_ui is None:
+            environment.runner.quit()
+        else:
+            environment.runner.stop()
+
+
+def _close_after(made: Session) -> None:
+    """End the admission of a timed window on the monotonic clock (Locust's -t can end early)."""
+    import time
+
+    while made.measure_start_ns is None and not made.closed:
+        gevent.sleep(0.01)
+    while not made.closed:
+        assert made.measure_start_ns is not None
+        left = made.measure_start_ns / 1e9 + made.options.duration - time.monotonic()
+        if left <= 0:
+            made.close("all admitted")
+            return
+        gevent.sleep(min(left, 0.2))
+
+
+def _on_test_stopping(environment: Any, **_: Any) -> None:
+    if isinstance(environment.runner, MasterRunner):
+        _distributed.stopping_master(environment)
+    made = getattr(environment, "enginebench", None)
+    if isinstance(made, Session) and not made.over.is_set():
+        made.close("stopped before it was complete")
+
+
+def _on_test_stop(environment: Any, **_: Any) -> None:
+    made = getattr(environment, "enginebench", None)
+    if isinstance(environment.runner, MasterRunner):
+        _distributed.finish_master(environment)
+        return
+    if not isinstance(made, Session):
+        return
+    made.over.set()
+    made.finish()
+    if isinstance(environment.runner, WorkerRunner):
+        _distributed.finish_worker(environment, made)
+    environment.process_exit_code = exit_code(made)
+    environment.enginebench_last = made
+    environment.enginebench = None
+
+
+def exit_code(made: Session) -> int:
+    """0, or 1 where a measured request failed or the capture could not be kept."""
+    return 1 if made.capture.counts["error"] or made.failure else 0
+
+
+def _on_quitting(environment: Any, **_: Any) -> None:
+    """Local SIGTERM fires this before the users stop: admit nothing more, let those in flight end."""
+    made = getattr(environment, "enginebench", None)
+    if isinstance(made, Session) and not made.over.is_set():
+        made.close("stopped before it was complete")

@@ -1,0 +1,228 @@
+"""Server-sent events and chat deltas, pure: bytes in, events and answers out; no I/O, no clock.
+
+Follows the event stream format of the WHATWG HTML standard (section 9.2) on bytes: LF, CR and CRLF never occur inside
+a UTF-8 character, so text may be split anywhere and U+2028 is no line end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from records import FINISH_REASONS, ErrorKind
+
+DONE = b"[DONE]"
+MAX_EVENT_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One dispatched event: its type ("message" unless named) and its data, lines joined by LF."""
+
+    kind: str
+    data: bytes
+
+
+class SSEDecoder:
+    """Cuts a byte stream into events. `feed()` may be given any split of the bytes; `flush()` ends the stream."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._data: list[bytes] = []
+        self._kind = b""
+        self._after_cr = False
+        self._at_start = True
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take in bytes; returns the events that they complete."""
+        if self._at_start and data:
+            self._buffer += data
+            if len(self._buffer) < 3 and b"\xef\xbb\xbf".startswith(self._buffer):
+                return []
+            data, self._buffer = self._buffer.removeprefix(b"\xef\xbb\xbf"), b""
+            self._at_start = False
+        if self._after_cr and data:
+            # The second half of a CRLF that was split.
+            data = data.removeprefix(b"\n")
+            self._after_cr = False
+        if not data:
+            return []
+        if b"\r" in data:
+            self._after_cr = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        return list(self._dispatch(lines))
+
+    def flush(self) -> list[Event]:
+        """The stream is over: an event that lacks only its blank line still counts, since servers forget it."""
+        lines, self._buffer = ([self._buffer] if self._buffer else []), b""
+        return list(self._dispatch([*lines, b""]))
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes held for an event that is not complete yet."""
+        return len(self._buffer) + sum(map(len, self._data))
+
+    def _dispatch(self, lines: list[bytes]) -> Iterator[Event]:
+        for line in lines:
+            if not line:
+                if self._data:
+                    yield Event(self._kind.decode("utf-8", "replace") or "message", b"\n".join(self._data))
+                self._data, self._kind = [], b""
+            elif line.startswith(b"data:"):
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif line.startswith(b"event:"):
+                self._kind = line[6:].strip()
+            elif line.startswith(b"error:"):
+                # Older llama.cpp servers wrote failures so, outside the standard.
+                yield Event("error", line[6:].strip())
+            elif line == b"data":
+                self._data.append(b"")
+            # Comments (":"), id:, retry: and unknown fields carry nothing of an answer.
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a stream said, gathered delta by delta. Stamps are nanoseconds of the caller's clock."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    chunk_ns: list[int] = field(default_factory=list)
+    chunk_chars: list[int] = field(default_factory=list)
+    chunk_tokens: list[int | None] = field(default_factory=list)
+    first_answer_ns: int | None = None
+    finish_reason: str | None = None
+    done: bool = False
+    usage: dict[str, Any] | None = None
+    timings: dict[str, Any] | None = None
+    fingerprint: str | None = None
+    error: tuple[ErrorKind, str] | None = None
+    tool_calls: bool = False
+    _counted: int = 0
+
+    def take(self, event: Event, stamp_ns: int) -> None:
+        """Take in one event that arrived at `stamp_ns`. After an error, or after `[DONE]`, nothing more is taken."""
+        if self.error or self.done:
+            return
+        if event.data.strip() == DONE:
+            self.done = True
+            return
+        if event.kind == "error":
+            self.error = (ErrorKind.IN_BAND_ERROR, _message(event.data))
+            return
+        try:
+            chunk = orjson.loads(event.data)
+        except orjson.JSONDecodeError as error:
+            self.error = _unreadable(event.data, error)
+            return
+        if not isinstance(chunk, dict):
+            self.error = (ErrorKind.BAD_JSON, f"a JSON object was expected: {event.data[:200]!r}")
+        elif chunk.get("error") is not None:
+            self.error = (ErrorKind.IN_BAND_ERROR, _message(event.data))
+        else:
+            self._take_chunk(chunk, stamp_ns)
+
+    def _take_chunk(self, chunk: dict[str, Any], stamp_ns: int) -> None:
+        usage = chunk.get("usage")
+        if isinstance(usage, dict):
+            self.usage = usage
+        if isinstance(chunk.get("timings"), dict):
+            self.timings = chunk["timings"]
+        if isinstance(chunk.get("system_fingerprint"), str):
+            self.fingerprint = chunk["system_fingerprint"]
+        for choice in chunk.get("choices") or ():
+            if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+                continue
+            reason = choice.get("finish_reason")
+            if isinstance(reason, str):
+                self.finish_reason = reason
+            delta = choice.get("delta")
+            if isinstance(delta, dict):
+                self._take_delta(delta, choice, usage, stamp_ns)
+
+    def _take_delta(self, delta: dict[str, Any], choice: dict[str, Any], usage: Any, stamp_ns: int) -> None:
+        content = _text(delta.get("content"))
+        reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+        if delta.get("tool_calls"):
+            self.tool_calls = True
+        if not content and not reasoning:
+            return
+        if content:
+            self.text.append(content)
+            if self.first_answer_ns is None:
+                self.first_answer_ns = stamp_ns
+        if reasoning:
+            self.reasoning.append(reasoning)
+        self.chunk_ns.append(stamp_ns)
+        self.chunk_chars.append(len(content) + len(reasoning))
+        self.chunk_tokens.append(self._tokens_of(choice, usage))
+
+    def _tokens_of(self, choice: dict[str, Any], usage: Any) -> int | None:
+        """The tokens of a delta where the engine tells them: by usage in every chunk, or by its logprobs."""
+        total = usage.get("completion_tokens") if isinstance(usage, dict) else None
+        if isinstance(total, int):
+            tokens, self._counted = total - self._counted, total
+            return tokens
+        logprobs = (choice.get("logprobs") or {}).get("content")
+        return len(logprobs) if isinstance(logprobs, list) and logprobs else None
+
+    def verdict(self) -> tuple[ErrorKind, str] | None:
+        """Why a stream that ended cleanly is still no answer; None where it is one."""
+        if self.error:
+            return self.error
+        if self.finish_reason not in FINISH_REASONS:
+            return ErrorKind.NO_FINISH_REASON, f"the stream ended with finish_reason {self.finish_reason!r}"
+        if not self.chunk_ns and not self.tool_calls:
+            return ErrorKind.EMPTY, f"no text at all, finish_reason {self.finish_reason!r}"
+        completion = (self.usage or {}).get("completion_tokens")
+        if isinstance(completion, int) and self.chunk_ns:
+            told = [tokens for tokens in self.chunk_tokens if tokens is not None]
+            characters = sum(self.chunk_chars)
+            if completion < 1 or (told and sum(told) > completion):
+                return (
+                    ErrorKind.USAGE_CONTRADICTS,
+                    f"usage tells {completion} tokens for {len(self.chunk_ns)} chunks of text",
+                )
+            if completion > 64 and completion > 16 * max(characters, 1):
+                return ErrorKind.USAGE_CONTRADICTS, f"usage tells {completion} tokens for {characters} characters"
+        return None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _message(data: bytes) -> str:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return data[:500].decode("utf-8", "replace")
+    error = value.get("error", value) if isinstance(value, dict) else value
+    message = error.get("message", error) if isinstance(error, dict) else error
+    return str(message)[:500]
+
+
+def _unreadable(data: bytes, error: Exception) -> tuple[ErrorKind, str]:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return ErrorKind.ENCODING, f"not UTF-8: {data[:100]!r}"
+    return ErrorKind.BAD_JSON, f"{error}: {data[:200]!r}"
+
+
+def decode(pieces: list[tuple[int, bytes]]) -> Iterator[Answer]:
+    """Decode a whole body, yielding the same Answer after every piece so that the caller can pause in between."""
+    decoder, answer = SSEDecoder(), Answer()
+    for stamp, data in pieces:
+        for event in decoder.feed(data):
+            answer.take(event, stamp)
+        if decoder.pending_bytes > MAX_EVENT_BYTES and not answer.error:
+            answer.error = (ErrorKind.BAD_FRAME, f"an event of more than {MAX_EVENT_BYTES} bytes")
+        yield answer
+    if pieces:
+        for event in decoder.flush():
+            answer.take(event, pieces[-1][0])
+    yield answer

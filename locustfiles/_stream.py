@@ -1,0 +1,334 @@
+"""One streaming request over one socket: stamp what arrives, keep the bytes, understand them later.
+
+The watcher below runs in the event loop itself for every read of every stream: a clock, a recv and an append. JSON is
+decoded only after a stream has ended, elsewhere, so that no stream's decoding delays another's stamps.
+"""
+
+from __future__ import annotations
+
+import socket as socket_module
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+
+import gevent
+from gevent import socket
+from gevent.hub import Waiter, get_hub
+from gevent.ssl import SSLContext, SSLWantReadError, create_default_context
+
+from locustfiles._http import Body, FramingError, Head, parse_head
+from records import ErrorKind
+
+RECV_BYTES = 256 * 1024
+MAX_BODY_BYTES = 512 * 2**20
+
+
+class End(StrEnum):
+    """How the reading of a response ended."""
+
+    COMPLETE = "complete"
+    CLOSED = "closed"
+    RESET = "reset"
+    SILENCE = "silence"
+    TOTAL = "total"
+    TOO_LARGE = "too_large"
+
+
+class StreamError(Exception):
+    """A request that failed before a response could be read; carries its kind."""
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where requests go. `path` is what the base URL has before `/v1`."""
+
+    host: str
+    port: int
+    tls: bool
+    path: str
+
+    @classmethod
+    def parse(cls, url: str) -> Target:
+        """Take a base URL apart, with or without a trailing `/v1`.
+
+        Raises:
+            ValueError: it is no http(s) URL.
+        """
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r}: a URL such as http://127.0.0.1:8080 was expected")
+        tls = parts.scheme == "https"
+        path = parts.path.rstrip("/").removesuffix("/v1")
+        return cls(parts.hostname, parts.port or (443 if tls else 80), tls, path)
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+
+@dataclass(slots=True)
+class Reply:
+    """What came back, undecoded: pieces are (monotonic ns at the read, bytes of the connection)."""
+
+    sent_ns: int
+    end_ns: int = 0
+    connect_ns: int | None = None
+    pieces: list[tuple[int, bytes]] = field(default_factory=list)
+    end: End = End.CLOSED
+    head: Head | None = None
+    framing_error: str | None = None
+
+    def body(self) -> list[tuple[int, bytes]]:
+        """The body's bytes without their framing, each with the stamp of the read that brought it."""
+        out: list[tuple[int, bytes]] = []
+        body: Body | None = None
+        start = b""
+        try:
+            for stamp, data in self.pieces:
+                if body is None:
+                    start += data
+                    found = parse_head(start)
+                    if found is None:
+                        continue
+                    self.head, data = found
+                    body = Body(self.head)
+                content = body.feed(data)
+                if content:
+                    out.append((stamp, content))
+        except FramingError as error:
+            self.framing_error = str(error)
+        if body is not None and not body.complete and self.end is End.CLOSED and body.ends_with_close:
+            self.end = End.COMPLETE
+        return out
+
+
+class Connection:
+    """A connection kept alive between the requests of one user."""
+
+    def __init__(self, target: Target, *, connect_timeout_s: float = 10.0) -> None:
+        self._target = target
+        self._connect_timeout_s = connect_timeout_s
+        self._socket: Any = None
+
+    def open(self) -> int | None:
+        """Make sure of a live connection; returns what a new one cost in ns, None where the old one lives.
+
+        Raises:
+            StreamError: connect_failed.
+        """
+        if self._socket is not None:
+            if self._is_quiet():
+                return None
+            self.close()
+        started = time.monotonic_ns()
+        try:
+            with gevent.Timeout(self._connect_timeout_s, TimeoutError("timed out")):
+                made = socket.create_connection((self._target.host, self._target.port))
+                made.setsockopt(socket_module.IPPROTO_TCP, socket_module.TCP_NODELAY, 1)
+                if self._target.tls:
+                    made = _tls_context().wrap_socket(made, server_hostname=self._target.host)
+        except (OSError, TimeoutError) as error:
+            where = f"{self._target.host}:{self._target.port}"
+            raise StreamError(ErrorKind.CONNECT_FAILED, f"{where}: {_words(error)}") from None
+        self._socket = made
+        return time.monotonic_ns() - started
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _is_quiet(self) -> bool:
+        """Whether the kept connection can carry a request: nothing unread on it, and not closed by the server."""
+        try:
+            if self._target.tls:
+                self._socket.setblocking(False)
+                try:
+                    self._socket.read(1)
+                finally:
+                    self._socket.setblocking(True)
+            else:
+                self._socket._sock.recv(1, socket_module.MSG_PEEK)
+        except (BlockingIOError, SSLWantReadError):
+            return True
+        except OSError:
+            return False
+        return False
+
+    def exchange(self, request: bytes, *, total_s: float, silence_s: float, on_reply: Callable[[Reply], None]) -> Reply:
+        """Send a request and collect its response, to its end or to a deadline.
+
+        `on_reply` gets the reply as soon as there is one to fill, so that a cancelled request keeps what had come.
+
+        Raises:
+            StreamError: connect_failed, or aborted where the request could not be sent.
+        """
+        connect_ns = self.open()
+        reused = connect_ns is None
+        reply = Reply(sent_ns=time.monotonic_ns(), connect_ns=connect_ns)
+        on_reply(reply)
+        try:
+            self._socket.sendall(request)
+        except OSError as error:
+            self.close()
+            if reused:
+                # The server had closed it between our look and our send: it never saw the request.
+                return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
+            raise StreamError(ErrorKind.ABORTED, f"while sending: {_words(error)}") from None
+        try:
+            _Reader(self._socket, reply, self._target.tls).run(total_s, silence_s)
+        except BaseException:
+            self.close()
+            raise
+        reply.end_ns = reply.end_ns or time.monotonic_ns()
+        if reply.end is not End.COMPLETE or reply.head is None or not reply.head.keeps_alive:
+            self.close()
+        if reused and not reply.pieces and reply.end in (End.CLOSED, End.RESET):
+            return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
+        return reply
+
+
+class _Reader:
+    """Reads one response in the event loop and wakes the waiting greenlet once, when it is over."""
+
+    def __init__(self, sock: Any, reply: Reply, tls: bool) -> None:
+        self._sock = sock
+        self._raw_recv = sock.recv if tls else sock._sock.recv
+        self._reply = reply
+        self._pieces = reply.pieces
+        self._tls = tls
+        self._loop = get_hub().loop
+        self._waiter: Waiter[End] = Waiter()
+        self._body: Body | None = None
+        self._start = b""
+        self._checked = 0
+        self._bytes = 0
+        self._last_ns = reply.sent_ns
+
+    def run(self, total_s: float, silence_s: float) -> None:
+        """Wait for the end of the response, of the silence deadline or of the total one."""
+        watcher = self._loop.io(self._sock.fileno(), 1)
+        total = self._loop.timer(total_s)
+        self._silence_ns = int(silence_s * 1e9)
+        self._silence = self._loop.timer(silence_s)
+        if self._tls:
+            self._sock.setblocking(False)
+        try:
+            watcher.start(self._on_tls_readable if self._tls else self._on_readable)
+            total.start(self._waiter.switch, End.TOTAL)
+            self._silence.start(self._on_silence)
+            self._reply.end = self._waiter.get()
+        finally:
+            watcher.stop()
+            watcher.close()
+            total.stop()
+            total.close()
+            self._silence.stop()
+            self._silence.close()
+            if self._tls and self._sock.fileno() >= 0:
+                self._sock.setblocking(True)
+
+    def _on_readable(self) -> None:
+        now = time.monotonic_ns()
+        try:
+            data = self._raw_recv(RECV_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._finish(End.RESET, now)
+            return
+        self._last_ns = now
+        if not data:
+            self._finish(End.CLOSED, now)
+            return
+        self._pieces.append((now, data))
+        self._bytes += len(data)
+        # All that is looked at here is whether the response may be over: chunked bodies end in an empty line, and a
+        # body with a length says how much is still to come.
+        if self._body is None or data[-4:] == b"\r\n\r\n" or len(data) < 4 or not self._chunked:
+            self._check(now)
+
+    def _on_tls_readable(self) -> None:
+        while self._sock is not None:
+            now = time.monotonic_ns()
+            try:
+                data = self._raw_recv(RECV_BYTES)
+            except (ssl.SSLWantReadError, BlockingIOError):
+                return
+            except OSError:
+                self._finish(End.RESET, now)
+                return
+            self._last_ns = now
+            if not data:
+                self._finish(End.CLOSED, now)
+                return
+            self._pieces.append((now, data))
+            self._bytes += len(data)
+            self._check(now)
+            if self._reply.end is End.COMPLETE:
+                return
+
+    def _check(self, now: int) -> None:
+        """Take the framing off what has come since the last look."""
+        try:
+            for _, data in self._pieces[self._checked :]:
+                if self._body is None:
+                    self._start += data
+                    found = parse_head(self._start)
+                    if found is None:
+                        continue
+                    self._reply.head, data = found
+                    self._body = Body(self._reply.head)
+                    self._chunked = not self._body.ends_with_close and "content-length" not in self._reply.head.headers
+                self._body.feed(data)
+        except FramingError as error:
+            self._reply.framing_error = str(error)
+            self._finish(End.RESET, now)
+            return
+        self._checked = len(self._pieces)
+        if self._body is not None and self._body.complete:
+            self._finish(End.COMPLETE, now)
+        elif self._bytes > MAX_BODY_BYTES:
+            self._finish(End.TOO_LARGE, now)
+
+    def _on_silence(self) -> None:
+        left = self._silence_ns - (time.monotonic_ns() - self._last_ns)
+        if left <= 0:
+            self._finish(End.SILENCE, time.monotonic_ns())
+        else:
+            # One timer for the whole stream, moved on only when it fires: a timer a read would cost more than the read.
+            self._silence.stop()
+            self._silence.close()
+            self._silence = self._loop.timer(left / 1e9)
+            self._silence.start(self._on_silence)
+
+    def _finish(self, end: End, now: int) -> None:
+        if self._reply.end_ns:
+            return
+        self._reply.end_ns = now
+        self._reply.end = end
+        self._waiter.switch(end)
+
+
+_context: SSLContext | None = None
+
+
+def _tls_context() -> SSLContext:
+    global _context  # noqa: PLW0603 - reading the certificate store takes 20 ms
+    if _context is None:
+        _context = create_default_context()
+        _context.set_alpn_protocols(["http/1.1"])
+    return _context
+
+
+def _words(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__

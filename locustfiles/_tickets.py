@@ -1,0 +1,94 @@
+"""Which request comes next: the measured ones counted exactly, each with its prompt, and in an open loop its due time."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from records import Phase
+from scoring.tasks import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The right to send one request. `due_ns` is monotonic, and None in a closed loop (send at once)."""
+
+    prompt: Prompt
+    sample: int
+    phase: Phase
+    due_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Which part of the prompts and of the counts this process has: `index` of `count` workers."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, items: Sequence[Prompt]) -> list[Prompt]:
+        """Every `count`-th item from `index` on: no prompt goes to two workers."""
+        return list(items[self.index :: self.count])
+
+    def share(self, total: int) -> int:
+        """This worker's part of a count; the parts of all add up to the total."""
+        return total // self.count + (self.index < total % self.count)
+
+
+class Prompts:
+    """The prompts of this process, warm-up and measured ones apart."""
+
+    def __init__(self, prompts: Sequence[Prompt], *, warmup: int, shard: Shard) -> None:
+        """Split the pools.
+
+        Raises:
+            ValueError: too few prompts to keep the warm-up ones out of the measurement.
+        """
+        warm = [prompt for prompt in prompts if prompt.pool == Phase.WARMUP]
+        measured = [prompt for prompt in prompts if prompt.pool != Phase.WARMUP]
+        if warmup and not warm:
+            # A user's own file has one pool; its end is given to the warm-up and not measured.
+            if len(measured) < 2:
+                raise ValueError("a warm-up needs prompts that are not measured, but the file holds only one")
+            held_back = min(warmup, len(measured) // 2)
+            measured, warm = measured[:-held_back], measured[-held_back:]
+        self.measured = shard.of(measured)
+        self._warm = itertools.cycle(shard.of(warm) or warm) if warm else None
+        self.total = len(measured)
+
+    def warmup(self) -> Prompt:
+        assert self._warm is not None
+        return next(self._warm)
+
+    def once(self, samples: int) -> Iterator[tuple[Prompt, int]]:
+        """Every measured prompt, `samples` times in a row."""
+        return ((prompt, sample) for prompt in self.measured for sample in range(samples))
+
+    def forever(self) -> Iterator[tuple[Prompt, int]]:
+        """Every measured prompt again and again; each time round is another sample."""
+        for sample in itertools.count():
+            for prompt in self.measured:
+                yield prompt, sample
+
+
+def arrivals(kind: str, rate: float, burstiness: float, seed: int) -> Iterator[float]:
+    """Seconds from the start of each arrival, for ever.
+
+    Args:
+        kind: constant, poisson (exponential gaps) or gamma (gaps of shape `burstiness`, as in vLLM's serving benchmark).
+        rate: mean arrivals a second.
+        burstiness: gamma shape; 1 is Poisson, below 1 is burstier, above 1 more even.
+        seed: of the gaps.
+    """
+    draw: dict[str, Callable[[random.Random], float]] = {
+        "constant": lambda _: 1 / rate,
+        "poisson": lambda rng: rng.expovariate(rate),
+        "gamma": lambda rng: rng.gammavariate(burstiness, 1 / (rate * burstiness)),
+    }
+    rng = random.Random(seed)  # noqa: S311 - a schedule, no secret
+    at = 0.0
+    while True:
+        yield at
+        at += draw[kind](rng)

@@ -1,0 +1,9 @@
+"""Exactly 4 requests in flight: each user sends its next when its last has ended."""
+
+from locustfiles._chat import ChatUser
+
+
+class Concurrent4(ChatUser):
+    """4 closed-loop users."""
+
+    fixed_count = 4

@@ -1,0 +1,9 @@
+"""Exactly 8 requests in flight: each user sends its next when its last has ended."""
+
+from locustfiles._chat import ChatUser
+
+
+class Concurrent8(ChatUser):
+    """8 closed-loop users."""
+
+    fixed_count = 8

@@ -1,0 +1,10 @@
+"""Users join one after the other over --ramp seconds; measuring starts with the first."""
+
+from locustfiles._chat import ChatUser
+
+
+class Ramp(ChatUser):
+    """Closed-loop users that do not start together."""
+
+    kind = "ramp"
+    fixed_count = 8

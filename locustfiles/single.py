@@ -1,0 +1,9 @@
+"""One request at a time: latency without queueing."""
+
+from locustfiles._chat import ChatUser
+
+
+class Single(ChatUser):
+    """1 closed-loop user."""
+
+    fixed_count = 1
