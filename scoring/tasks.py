@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +77,7 @@ class Options:
 
     seed: int = 0
     data_dir: Path | None = None
-    shots: int = 0
+    few_shot: int = 0
     count: int | None = None
 
 
@@ -97,28 +96,27 @@ def load_prompts(
     *,
     seed: int = 0,
     data_dir: Path | None = None,
+    few_shot: int = 0,
     count: int | None = None,
 ) -> list[Prompt]:
     """The prompts of a workload, measured ones first, then the warm-up pool (which every workload has).
 
     Args:
-        workload: a task of `TASKS`, `<task>-<k>shot` for a graded one with k worked examples before each problem, or
-            the path of a JSONL file.
+        workload: a task of `TASKS`, or the path of a JSONL file.
         seed: what perf prompts are drawn from; nothing else depends on it.
         data_dir: where `fetch` put the public sets; default `scoring.tasks.default_data_dir()`.
+        few_shot: how many worked examples of our own come before each problem of a graded task.
         count: how many measured perf prompts; the default is more than most runs ask.
 
     Raises:
         TaskError: one line that says what is missing or wrong, and where.
     """
-    named = re.fullmatch(r"(.+)-(\d{1,2})shot", workload)
-    name, shots = (named[1], int(named[2])) if named and named[1] in TASKS else (workload, 0)
-    task = TASKS.get(name)
+    task = TASKS.get(workload)
+    if few_shot and (task is None or not task.graded):
+        raise TaskError(f"{workload}: worked examples (few-shot) go with arithmetic, gsm8k and aime2025 only")
     if task is None:
         return _user_file(workload)
-    if shots and not task.graded:
-        raise TaskError(f"{workload}: worked examples go with a graded task, not with {name}")
-    options = Options(seed, data_dir, shots, count)
+    options = Options(seed, data_dir, few_shot, count)
     return task.load(options) + task.warmup(options)
 
 
@@ -253,10 +251,10 @@ def _user_file(path: str) -> list[Prompt]:
     return prompts + _arithmetic_warmup(Options())
 
 
-def _ask(text: str, shots: int = 0) -> tuple[Message, ...]:
-    """The problem with the instruction, after `shots` worked examples of our own as turns of the same conversation."""
+def _ask(text: str, few_shot: int = 0) -> tuple[Message, ...]:
+    """The problem with the instruction, after worked examples of our own as turns of the same conversation."""
     turns: list[Message] = []
-    for example in word_problems(shots, seed=8) if shots else []:
+    for example in word_problems(few_shot, seed=8):
         turns += [
             {"role": "user", "content": f"{example.text}\n{INSTRUCTION}"},
             {
@@ -269,7 +267,7 @@ def _ask(text: str, shots: int = 0) -> tuple[Message, ...]:
 
 def _arithmetic(options: Options) -> list[Prompt]:
     return [
-        Prompt(f"arithmetic-{i:02d}", _ask(p.text, options.shots), str(p.answer), "arithmetic", MEASURE, 256)
+        Prompt(f"arithmetic-{i:02d}", _ask(p.text, options.few_shot), str(p.answer), "arithmetic", MEASURE, 256)
         for i, p in enumerate(word_problems(), start=1)
     ]
 
@@ -279,7 +277,7 @@ def _arithmetic_warmup(options: Options) -> list[Prompt]:
     people = ("Anselm", "Brigid", "Cosima", "Dario", "Eskil", "Fenna", "Gwen", "Henrik")
     problems = word_problems(32, seed=1, names=people)
     return [
-        Prompt(f"warmup-{i:02d}", _ask(p.text, options.shots), str(p.answer), "arithmetic", WARMUP, 256)
+        Prompt(f"warmup-{i:02d}", _ask(p.text, options.few_shot), str(p.answer), "arithmetic", WARMUP, 256)
         for i, p in enumerate(problems, start=1)
     ]
 
@@ -287,7 +285,7 @@ def _arithmetic_warmup(options: Options) -> list[Prompt]:
 def _data_set(data_set: DataSet, max_tokens: int | None) -> Callable[[Options], list[Prompt]]:
     def load(options: Options) -> list[Prompt]:
         return [
-            Prompt(p.id, _ask(p.text, options.shots), p.gold, data_set.name, MEASURE, max_tokens)
+            Prompt(p.id, _ask(p.text, options.few_shot), p.gold, data_set.name, MEASURE, max_tokens)
             for p in load_problems(data_set, options.data_dir)
         ]
 

@@ -1,0 +1,219 @@
+"""Finds the answer in a completion and judges it. Pure, exact, linear in the completion's length.
+
+The order of the places where an answer is looked for, and every policy, is in docs/answers.md. Change `GRADER_VERSION`
+with any change of a verdict: results carry it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from scoring._numbers import LONGEST, numbers, plain, value, value_of_plain
+
+GRADER_VERSION = "1"
+
+
+class Method(StrEnum):
+    """Where the answer stood, in the order of preference."""
+
+    BOXED = "boxed"
+    HASH = "hash"
+    PHRASE = "phrase"
+    LAST_NUMBER = "last_number"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The verdict on one completion."""
+
+    correct: bool
+    """The flexible verdict: the answer wherever it stood."""
+    strict: bool
+    """The same, but a bare last number is no answer."""
+    answer: str | None
+    """The number as an exact string ("18", "1/3"), or the text that is not one number; None if there is no answer."""
+    method: str
+    truncated: bool
+    """Cut at the token limit before an answer was closed (then it is wrong, whatever it would have become)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    text: str
+    number: Fraction | None
+    method: Method
+    closed: bool
+    """Whether more tokens could not have changed it."""
+
+
+def grade(task: str, completion: str, gold: str | None, finish_reason: str | None = "stop") -> Grade:
+    """Judge a completion against its gold. Never raises for any text.
+
+    Args:
+        task: gsm8k, arithmetic, aime*, amc*: the answer is a number. Another task (a user's file) is judged the same
+            way where its gold is a number, and by its text where it is not.
+        completion: what the model wrote; reasoning that an engine delivers apart is no part of it.
+        gold: the right answer; None is never met.
+        finish_reason: as told by the engine; "length" makes an answer that is not closed truncated and wrong.
+    """
+    text = _answer_part(completion)
+    found = None if text is None else _find(text)
+    cut = finish_reason == "length"
+    if found is None or (cut and not found.closed):
+        return Grade(False, False, None, Method.NONE, cut)
+    correct = gold is not None and _agree(found, gold)
+    answer = found.text if found.number is None else str(found.number)
+    return Grade(correct, correct and found.method != Method.LAST_NUMBER, answer, found.method, False)
+
+
+def _agree(found: _Found, gold: str) -> bool:
+    wanted = value(gold.rpartition("####")[2])
+    if wanted is not None:
+        return found.number == wanted
+    return _folded(found.text) == _folded(plain(gold[:LONGEST]))
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[\s()*.]+", "", text).casefold()
+
+
+_SPECIAL = re.compile(r"<[|｜][^<>|｜\n]{1,64}[|｜]>")
+_RUN_ON = re.compile(r"\n(?:Question|Problem):")
+
+
+def _answer_part(completion: str) -> str | None:
+    """The text without thinking, special tokens and a problem that the model made up next; None if it never answers."""
+    _, _, text = completion.rpartition("</think>")
+    if "<think>" in text:
+        return None
+    text = _SPECIAL.sub("", text)
+    # A model may restate its problem first: only behind something that can be an answer is it the next problem.
+    digit = re.search(r"\d", text)
+    run_on = _RUN_ON.search(text, digit.end()) if digit else None
+    return text[: run_on.start()] if run_on else text
+
+
+def _find(text: str) -> _Found | None:
+    return _boxed(text) or _hash_line(text) or _stated(text) or _last_number(text)
+
+
+def _balanced(depth: int) -> str:
+    """A pattern of text whose braces match, up to a depth; possessive, so that what fails is not tried again."""
+    inside = rf"|\{{{_balanced(depth - 1)}\}}" if depth else ""
+    return rf"(?:[^{{}}\\]++|\\.{inside})*+"
+
+
+_BOX = re.compile(
+    rf"(?:boxed|fbox)\s*+(?:\{{({_balanced(5)})\}}|(?<=\s)(-?\$?\d[\d,.]*))",
+    re.DOTALL,
+)
+
+
+def _boxed(text: str) -> _Found | None:
+    """The last box that closes and holds something; of boxes in a box the innermost."""
+    last = ""
+    for found in _BOX.finditer(text):
+        if re.search(r"\w", content := found[1] or found[2] or ""):
+            last = content
+    if not last:
+        return None
+    if "box" in last and (inner := _boxed(last)):
+        return inner
+    return _Found(_shown(last), value(last), Method.BOXED, closed=True)
+
+
+_HASH_LINE = re.compile(r"^[ \t>*]*####+[ \t]*([^\n]{1,120})$", re.MULTILINE)
+_HASH_ANSWER = re.compile(r"[\s=]*(?!\d+[.)]\s+\S)[^\w\s][^A-Z]*|[\s=]*(?!\d+[.)]\s+\S)\d[^A-Z]*")
+
+
+def _hash_line(text: str) -> _Found | None:
+    """The last `#### N` line. `#### Step 1`, `#### 1. Sum up` and `#### 3 Steps` are headings."""
+    for found in reversed(deque(_HASH_LINE.finditer(text), maxlen=32)):
+        line = plain(found[1])
+        number = value_of_plain(line)
+        if number is not None and _HASH_ANSWER.fullmatch(line):
+            return _Found(_shown(found[1]), number, Method.HASH, closed=found.end() < len(text))
+    return None
+
+
+_ANSWER_WORD = re.compile(
+    # Literals only: then the search skips at C speed to where one can begin.
+    "answer|Answer|ANSWER|答案|réponse|Réponse|respuesta|Respuesta|resposta|Resposta|risposta|Risposta|Antwort|ответ|Ответ"
+)
+_IS = re.compile(
+    r"[^.:：。=\d\n]{0,40}?(?:\b(?:is|are|be|equals|est|es|é|è|ist|lautet)\b|[:：=是为為]|(?P<heading>[*_]*[ ]*\n))"
+)
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。\n]")
+_FILLER = frozenset(
+    {"the", "about", "approximately", "around", "roughly", "simply", "just", "exactly", "therefore", "thus", "then"}
+    | {"equal", "equals", "to", "is", "x", "n"}
+)
+_ANOTHER_VALUE = re.compile(r"\s*(?:or|and|to|and/or|,|;|-|或)\s*[-+]?\d")
+_NEGATED = re.compile(r"\bnot\b|n't\b", re.I)
+
+
+def _stated(text: str) -> _Found | None:
+    """The last "answer is ..." or "Answer: ..." that states one number."""
+    for word in reversed(deque(_ANSWER_WORD.finditer(text), maxlen=32)):
+        verb = _IS.match(text, word.end())
+        if verb is None:
+            continue
+        statement = plain(text[verb.end() : verb.end() + LONGEST])
+        # Under a heading a hyphen is the bullet of a list, not a sign.
+        found = _statement(statement.lstrip(" \t\r\n*_:#>-" if verb["heading"] else " \t\r\n*_:#>"))
+        if found is not None:
+            return found
+    return None
+
+
+def _statement(text: str) -> _Found | None:
+    """The number that a sentence states, from behind "answer is" on; None if it states none, or it is unclear which."""
+    end = _SENTENCE_END.search(text)
+    sentence = text[: end.start()] if end else text
+    # "9 * 2 = 18" states 18, "18, since 9 * 2 = 18" the first.
+    while (sides := re.match(r"[^,;(=]*=\s*(?=\S)", sentence)) and not re.search(
+        r"\b(?:because|since|as|for)\b", sides[0]
+    ):
+        sentence = sentence[sides.end() :]
+    found = list(numbers(sentence))
+    if not found:
+        return None
+    first, lead = found[0], sentence[: found[0].start()]
+    words = {word.lower() for word in re.findall(r"[^\W\d_]+", lead)}
+    if _NEGATED.search(lead) or (len({match[0] for match in found}) > 1 and not words <= _FILLER):
+        return None
+    behind = sentence[first.end() :]
+    if _ANOTHER_VALUE.match(behind):
+        return _Found(_shown(sentence), None, Method.PHRASE, closed=True)
+    closed = bool(re.match(r"[.,]?[^\d.,]", behind + (text[end.start() :] if end else "")))
+    return _Found(_shown(first[0]), value_of_plain(first[0]), Method.PHRASE, closed)
+
+
+def _last_number(text: str) -> _Found | None:
+    """The last number of all, which more tokens would have replaced."""
+    backwards = re.search(r"\d", text[::-1])
+    if backwards is None:
+        return None
+    end = len(text) - backwards.start()
+    around = plain(text[max(0, end - LONGEST // 2) : end + 40])
+    *_, last = None, *numbers(around)
+    return None if last is None else _Found(_shown(last[0]), value_of_plain(last[0]), Method.LAST_NUMBER, closed=False)
+
+
+def _shown(text: str) -> str:
+    """An answer as a report shows it: one line without markup."""
+    return " ".join(plain(text[:LONGEST]).split())[:80]
+
+
+def methods(grades: Iterator[Grade]) -> dict[str, int]:
+    """How many answers were found in which way; every method is a key."""
+    counts = dict.fromkeys(map(str, Method), 0)
+    for one in grades:
+        counts[one.method] += 1
+    return counts
