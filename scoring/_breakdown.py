@@ -38,8 +38,7 @@ def cell_means(rounds: Sequence[CellFigures]) -> Means | None:
 def split(workload: str, engine: str, means: Means, alone: Mapping[tuple[str, str], Means]) -> JsonObject:
     """{queue_ms, prefill_ms, decode_ms, e2e_ms, source} of one engine in one cell; the three add up to e2e_ms.
 
-    Args:
-        alone: the means at concurrency 1, by workload and engine.
+    `alone` has the means at concurrency 1, by workload and engine.
     """
     if means.server_prefill is not None:
         prefill: float | None = min(means.server_prefill, means.ttft)

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from scoring.audit import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown
+from typing import Any
+
+from scoring._gpu import throttle_reasons
+from scoring.audit import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
 from scoring.captures import Round
+
+MEMORY_TOLERANCE_MIB = 256
+"""GPU memory after an engine's end may exceed that before its start by so much (other contexts breathe)."""
+
+HARMLESS_THROTTLING = frozenset({"gpu_idle", "none", "applications_clocks_setting", "display_clock_setting"})
+HARMFUL_SHARE = 0.01
+"""From this share of samples on, throttling is more than a blink."""
 
 
 @engine_check("context per slot")
@@ -11,17 +21,263 @@ def context_per_slot(facts: EngineFacts) -> Finding:
     """Each slot has the context that was asked for (llama.cpp divides `-c` by `--parallel`)."""
 
     def check(life: Round) -> Finding:
-        asked_for = life.state.get("asked") or {}
-        wanted = (
-            asked_for.get("context_per_slot") or asked_for.get("max_seq_len") or facts.run.profile.get("max_seq_len")
-        )
-        told = (life.state.get("readback") or {}).get("context_per_slot")
+        asked = life.state.get("asked") or {}
+        wanted = asked.get("context_per_slot") or asked.get("max_seq_len") or facts.run.profile.get("max_seq_len")
+        told = _readback(life, "context_per_slot")
         if wanted is None:
             return not_applicable("no context was asked for")
         if told is None:
             return unknown(f"the engine does not tell its context; {wanted:,} tokens were asked")
-        if told < wanted:
-            return failed(f"each slot has {told:,} tokens, {wanted:,} asked")
-        return passed(f"each slot has {told:,} tokens, {wanted:,} asked")
+        evidence = f"each slot has {told:,} tokens, {wanted:,} asked"
+        return failed(evidence) if told < wanted else passed(evidence)
 
     return facts.each(check)
+
+
+@engine_check("slots")
+def slots(facts: EngineFacts) -> Finding:
+    """The engine batches as many requests as the profile says."""
+
+    def check(life: Round) -> Finding:
+        wanted, told = (life.state.get("asked") or {}).get("slots"), _readback(life, "slots")
+        if wanted is None:
+            return not_applicable("no number of slots was asked for")
+        if told is None:
+            return unknown(f"the engine does not tell its slots; {wanted} were asked")
+        evidence = f"{told} slots, {wanted} asked"
+        return failed(evidence) if told != wanted else passed(evidence)
+
+    return facts.each(check)
+
+
+@engine_check("same weights")
+def same_weights(facts: EngineFacts) -> Finding:
+    """Both engines' weights come from the same source: the same file, or files converted from the same safetensors."""
+    if facts.is_baseline:
+        return _one_hash(facts)
+    mine = [life.state.get("weights") or {} for life in facts.rounds]
+    theirs = [life.state.get("weights") or {} for life in facts.run.rounds.get(facts.run.baseline, [])]
+    for key, what in (("source_sha256", "source"), ("sha256", "file")):
+        ours, base = {w.get(key) for w in mine}, {w.get(key) for w in theirs}
+        if None in ours or None in base or not ours or not base:
+            continue
+        if ours == base and len(ours) == 1:
+            return passed(f"the same {what}, sha256 {_short(ours)}")
+        if key == "source_sha256" or len(ours | base) == 1:
+            return failed(f"{what} sha256 {_short(ours)}, the baseline's {_short(base)}")
+        # Two files may be one model in two formats; only a source that both were made of could show it.
+        if not any(w.get("source_sha256") for w in mine + theirs):
+            return unknown(f"other files ({_short(ours)} against {_short(base)}), and their source is not recorded")
+    sources = {w.get("source_sha256") or w.get("sha256") for w in mine + theirs}
+    if None not in sources and len(sources) == 1:
+        return passed(f"one was made of the other, sha256 {_short(sources)}")
+    return unknown("the weights' hashes are not known on both sides")
+
+
+def _one_hash(facts: EngineFacts) -> Finding:
+    hashes = {(life.state.get("weights") or {}).get("sha256") for life in facts.rounds}
+    if None in hashes or not hashes:
+        return unknown("the hash of the weights is not known")
+    if len(hashes) > 1:
+        return failed(f"other weights in other rounds: {_short(hashes)}")
+    return passed(f"sha256 {_short(hashes)}")
+
+
+@engine_check("same model read back")
+def same_build_in_all_rounds(facts: EngineFacts) -> Finding:
+    """Every round ran the same build with the same chat template."""
+    for name in ("build", "model", "chat_template_sha256"):
+        told = {value for life in facts.rounds if (value := _readback(life, name)) is not None}
+        if len(told) > 1:
+            return failed(f"{name} differs from round to round: {_short(told)}")
+    if not any(_readback(life, "build") or _readback(life, "model") for life in facts.rounds):
+        return unknown("the engine tells neither its build nor its model")
+    return passed(f"build {_readback(facts.rounds[0], 'build') or 'unknown'} in every round")
+
+
+@engine_check("same sampling asked")
+def same_sampling(facts: EngineFacts) -> Finding:
+    """The engine was asked for the sampling that the profile and the baseline have, and did not refuse it."""
+    wanted = facts.run.profile.get("sampling")
+    base = [(life.state.get("asked") or {}).get("sampling") for life in facts.run.rounds.get(facts.run.baseline, [])]
+
+    def check(life: Round) -> Finding:
+        mine = (life.state.get("asked") or {}).get("sampling")
+        if (life.state.get("probe") or {}).get("sampling_accepted") is False:
+            return failed("the engine refuses the sampling that was asked for")
+        if mine is None:
+            return unknown("engine.json does not say which sampling was asked for")
+        for other, who in ((wanted, "the profile"), (base[0] if base else None, "the baseline")):
+            differing = _differing(mine, other) if other else None
+            if differing:
+                return failed(f"{differing} (asked here, then in {who})")
+        told = ", ".join(f"{key} {value}" for key, value in sorted(mine.items()) if value is not None)
+        if (life.state.get("probe") or {}).get("sampling_accepted") is None:
+            return unknown(f"asked: {told}; the probe can't tell whether it is obeyed")
+        return passed(told)
+
+    return facts.each(check)
+
+
+@engine_check("thinking as asked")
+def thinking(facts: EngineFacts) -> Finding:
+    """What the probe saw: thinking is off where the profile says so."""
+
+    def check(life: Round) -> Finding:
+        wanted = bool((life.state.get("asked") or {}).get("thinking", facts.run.profile.get("thinking")))
+        seen = (life.state.get("probe") or {}).get("thinking")
+        if seen is None:
+            return unknown("the probe can't tell whether the engine thinks")
+        if seen and not wanted:
+            return failed("the probe got think text although thinking is off")
+        return passed("the probe got think text, as asked" if seen else "no think text in the probe's answer")
+
+    return facts.each(check)
+
+
+@engine_check("same prompt tokens in the probe")
+def probe_tokens(facts: EngineFacts) -> Finding:
+    """The probe's messages have as many tokens as in the baseline: the chat templates match before anything is run."""
+    if facts.is_baseline:
+        return not_applicable("compared with the baseline, for the candidates")
+    theirs = _probed(facts.run.rounds.get(facts.run.baseline, []))
+    mine = _probed(facts.rounds)
+    common = sorted(mine.keys() & theirs.keys())
+    if not common:
+        return unknown("the probe got no prompt tokens from both engines")
+    differing = [key for key in common if mine[key] != theirs[key]]
+    if differing:
+        return failed(f"{mine[differing[0]]} tokens for a prompt that has {theirs[differing[0]]} in the baseline")
+    return passed(f"equal for {len(common)} probes")
+
+
+def _probed(lives: list[Round]) -> dict[str, int]:
+    told = [(life.state.get("probe") or {}).get("prompt_tokens") or {} for life in lives]
+    return {key: int(tokens) for probe in told for key, tokens in probe.items() if tokens is not None}
+
+
+@engine_check("engine alive")
+def alive(facts: EngineFacts) -> Finding:
+    """Each life ended because it was asked to: the engine never died, and was not started again in between."""
+
+    def check(life: Round) -> Finding:
+        if not life.state:
+            return unknown("no engine.json")
+        broken = sorted(life.folder.path.glob("engine.partial-*.json"))
+        reason = life.state.get("stop_reason")
+        if reason == "died":
+            return failed(f"the engine died (exit code {life.state.get('exit_code')})")
+        if reason is None:
+            return unknown("engine.json does not say how the engine ended")
+        if reason != "asked":
+            return failed(f"the engine's life ended otherwise: {reason}")
+        if broken:
+            return warned(f"started {len(broken) + 1} times in this round: the run was interrupted and finished later")
+        return passed("it ran from start to stop in one life")
+
+    return facts.each(check)
+
+
+@engine_check("alone on the GPU")
+def alone(facts: EngineFacts) -> Finding:
+    """No other process was on the GPU when the engine was started or while it ran."""
+
+    def check(life: Round) -> Finding:
+        machine = life.state.get("machine") or {}
+        if _no_gpu(facts):
+            return not_applicable("no GPU on this host")
+        others = machine.get("cotenants")
+        if others is None:
+            return unknown("what else was on the GPU was not measured")
+        if others:
+            return failed(f"{len(others)} other on the GPU: {_listed(others)}")
+        return passed("no other process on the GPU")
+
+    return facts.each(check)
+
+
+@engine_check("GPU not throttled")
+def not_throttled(facts: EngineFacts) -> Finding:
+    """No throttling (power, heat, hardware) in the meter's samples."""
+
+    def check(life: Round) -> Finding:
+        if _no_gpu(facts):
+            return not_applicable("no GPU on this host")
+        rows = life.gpu_rows()
+        if not rows or not any("throttle" in gpu for row in rows for gpu in row.get("gpus") or []):
+            return unknown("throttling was not measured")
+        found = {k: n for k, n in throttle_reasons(rows).items() if k.lower() not in HARMLESS_THROTTLING}
+        if not found:
+            return passed(f"none in {len(rows)} samples")
+        told = ", ".join(f"{reason} in {100 * n / len(rows):.1f}%" for reason, n in sorted(found.items()))
+        # A power cap holds for all engines of a card alike: worth knowing, no reason to void.
+        serious = any(n / len(rows) > HARMFUL_SHARE for k, n in found.items() if "power" not in k.lower())
+        return failed(f"throttled: {told} of samples") if serious else warned(f"throttled: {told} of samples")
+
+    return facts.each(check)
+
+
+@engine_check("memory freed")
+def memory_freed(facts: EngineFacts) -> Finding:
+    """After the engine's end its port is free, none of its processes is left, and the GPU's memory is back."""
+
+    def check(life: Round) -> Finding:
+        machine: dict[str, Any] = life.state.get("machine") or {}
+        if life.state.get("kind") == "remote":
+            return not_applicable("a remote engine is not stopped by us")
+        if machine.get("processes_left"):
+            return failed(f"{machine['processes_left']} of its processes were left")
+        if machine.get("port_free_after") is False:
+            return failed("its port was still open after the end")
+        before, after = machine.get("vram_before_mib"), machine.get("vram_after_mib")
+        if before is not None and after is not None and after - before > MEMORY_TOLERANCE_MIB:
+            return failed(f"GPU memory {after:,.0f} MiB after the end, {before:,.0f} before the start")
+        if machine.get("processes_left") is None or machine.get("port_free_after") is None:
+            return unknown("what was left after the end was not measured")
+        if before is None or after is None:
+            if _no_gpu(facts):
+                return passed("no process and no port left")
+            return unknown("no process and no port left; GPU memory was not measured")
+        return passed(f"no process, no port left; GPU memory {before:,.0f} MiB before, {after:,.0f} after")
+
+    return facts.each(check)
+
+
+@engine_check("no swapping")
+def no_swapping(facts: EngineFacts) -> Finding:
+    """The engine's log shows no swap of KV blocks to host memory."""
+
+    def check(life: Round) -> Finding:
+        events = (life.state.get("log_findings") or {}).get("swap_events")
+        if events is None:
+            if life.state.get("kind") == "xserv":
+                return unknown("swap events were not read from the log")
+            return not_applicable("this kind of engine does not swap")
+        return failed(f"{events} swap events in its log") if events else passed("0 swap events in its log")
+
+    return facts.each(check)
+
+
+def _readback(life: Round, name: str) -> Any:
+    return (life.state.get("readback") or {}).get(name)
+
+
+def _no_gpu(facts: EngineFacts) -> bool:
+    host = facts.run.manifest.get("host") or {}
+    return not host.get("gpu") and not any(life.folder.gpu.exists() for life in facts.rounds)
+
+
+def _differing(mine: dict[str, Any], other: dict[str, Any]) -> str | None:
+    for key in sorted({*mine, *other}):
+        if mine.get(key) != other.get(key):
+            return f"{key} {mine.get(key)} against {other.get(key)}"
+    return None
+
+
+def _short(values: set[Any]) -> str:
+    return ", ".join(sorted(str(value)[:12] for value in values))
+
+
+def _listed(others: list[Any]) -> str:
+    names = [str(o.get("name") or o.get("pid")) if isinstance(o, dict) else str(o) for o in others]
+    return ", ".join(names[:3])

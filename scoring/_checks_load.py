@@ -1,1 +1,170 @@
-"""Audit checks of the load."""
+"""Audit checks of the load: was the concurrency there, was the client fit to measure, did each round end as asked?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
+
+AT_ASKED_WARN, AT_ASKED_FAIL = 0.98, 0.80
+"""Share of the steady window that must have the whole concurrency in flight."""
+LAG_WARN_MS, LAG_FAIL_SHARE = 20.0, 0.5
+"""The client's loop lag (p99): a warning from here; a failure from half of the median TTFT."""
+CPU_WARN, CPU_FAIL = 0.80, 0.95
+"""Share of one core that the load process used."""
+TIMING_TOLERANCE, TIMING_FAIL = 0.05, 0.20
+"""Relative difference of the median TPOT, client against server."""
+TIMING_TOKENS = 16
+"""Fewer tokens make a TPOT of the server's too coarse to compare."""
+DRIFT_WARN, DRIFT_FAIL = 0.10, 0.50
+DRIFT_FROM = 15
+"""Requests that a cell needs, to speak of a drift between its thirds."""
+
+
+@cell_check("round complete")
+def complete(facts: CellFacts) -> Finding:
+    """Every round that the profile asks for is there, and its load ended as asked."""
+    wanted = facts.run.profile.get("rounds")
+    have = {r.number for r in facts.rounds}
+    if not have:
+        return failed("no capture of this cell")
+    missing = sorted(set(range(1, wanted + 1)) - have) if isinstance(wanted, int) else []
+    if missing:
+        return failed(f"round {', '.join(map(str, missing))} of {wanted} has no capture of this cell")
+
+    def check(round_: RoundFacts) -> Finding:
+        scenario = round_.capture.scenario
+        if not scenario:
+            return failed("no scenario.json: the load was cut off")
+        if scenario.get("complete") is not True:
+            return failed(f"the load did not end as asked: {scenario.get('incomplete_reason') or 'cut off'}")
+        wanted_n = round_.capture.asked.get("requests")
+        measured = int(round_.capture.requests["phase"].ne("warmup").sum())
+        if wanted_n and not round_.capture.asked.get("duration_s") and measured != wanted_n:
+            return failed(f"{measured:,} measured requests in the records, {wanted_n:,} asked")
+        return passed(f"{measured:,} measured requests, ended as asked")
+
+    return facts.each(check)
+
+
+@cell_check("concurrency achieved")
+def concurrency(facts: CellFacts) -> Finding:
+    """The records show the asked number in flight, neither fewer nor more, throughout the steady window."""
+
+    def check(round_: RoundFacts) -> Finding:
+        steady = round_.figures.steady
+        if steady.asked is None:
+            mean = steady.mean_in_flight
+            return not_applicable(f"open loop: a rate is asked, {mean or 0:.1f} were in flight on average")
+        if not steady.windows:
+            return failed(f"{steady.asked} in flight were asked, never more than {steady.reached} were")
+        told = round_.capture.asked.get("users")
+        if told is not None and steady.asked != told:
+            return failed(f"the workers hold {steady.asked} users in sum, {told} were asked")
+        share = steady.at_asked or 0.0
+        evidence = f"{steady.asked} in flight for {100 * share:.1f}% of {steady.length_s:.1f} s"
+        if steady.reached > steady.asked:
+            return failed(f"{steady.reached} in flight at once, {steady.asked} asked")
+        if share < AT_ASKED_FAIL:
+            return failed(evidence)
+        if steady.pauses_ms:
+            longest = max(steady.pauses_ms) / 1000
+            return warned(
+                f"{evidence}; the load paused {len(steady.pauses_ms)} times, up to {longest:.1f} s (resumed?)"
+            )
+        return warned(evidence) if share < AT_ASKED_WARN else passed(evidence)
+
+    return facts.each(check)
+
+
+@cell_check("client healthy")
+def client(facts: CellFacts) -> Finding:
+    """The load process had time to spare: loop lag, CPU share, late sends; its own verdict counts."""
+
+    def check(round_: RoundFacts) -> Finding:
+        scenario = round_.capture.scenario
+        clients = [scenario.get("client") or {}, *[w.get("client") or {} for w in scenario.get("workers") or []]]
+        told = [c for c in clients if c]
+        if not told:
+            return unknown("the load process left no health figures")
+        if worst := next((c for c in told if c.get("bottleneck") is True), None):
+            return failed(f"the client was the bottleneck: {worst.get('bottleneck_reason') or 'no reason given'}")
+        cpu, lag, delay = (_largest(told, key) for key in ("cpu_share", "loop_lag_ms_p99", "send_delay_ms_p99"))
+        if lag is None and cpu is None:
+            return unknown("neither loop lag nor CPU share was measured")
+        evidence = f"loop lag p99 {_show(lag)}, CPU {_percent(cpu)} of a core, send delay p99 {_show(delay)}"
+        ttft = round_.figures.values.get("ttft_ms_p50")
+        if cpu is not None and cpu >= CPU_FAIL:
+            return failed(evidence)
+        if lag is not None and ttft is not None and lag > LAG_WARN_MS and lag > LAG_FAIL_SHARE * ttft:
+            return failed(f"{evidence}, with a median TTFT of {ttft:.1f} ms")
+        late = (cpu is not None and cpu >= CPU_WARN) or any(v is not None and v > LAG_WARN_MS for v in (lag, delay))
+        return warned(evidence) if late else passed(evidence)
+
+    return facts.each(check)
+
+
+@cell_check("client and server agree")
+def timings_agree(facts: CellFacts) -> Finding:
+    """The client's TPOT against the server's own.
+
+    llama.cpp's predicted_ms runs from the first token and is divided by all n of them, so the server's time for a token
+    is predicted_ms / (n - 1).
+    """
+
+    def check(round_: RoundFacts) -> Finding:
+        frame = round_.figures.requests
+        told = frame[
+            frame["measured"] & frame["server_predicted_ms"].gt(0) & frame["server_predicted_n"].ge(TIMING_TOKENS)
+        ]
+        told = told[told["tpot_ms"].gt(0)]
+        if told.empty:
+            return unknown("the engine sends no timings (or too few tokens a request)")
+        server = told["server_predicted_ms"] / (told["server_predicted_n"] - 1)
+        ratio = float(np.median(told["tpot_ms"] / server))
+        evidence = f"median TPOT {ratio:.3f} of the server's, over {len(told)} requests"
+        if abs(ratio - 1) > TIMING_FAIL:
+            return failed(evidence)
+        return warned(evidence) if abs(ratio - 1) > TIMING_TOLERANCE else passed(evidence)
+
+    return facts.each(check)
+
+
+@cell_check("no drift")
+def no_drift(facts: CellFacts) -> Finding:
+    """The last third of a cell is as fast as its first third (median time for a token).
+
+    A warning from 10% on; void only where it is half again as slow, since a shared machine breathes.
+    """
+
+    def check(round_: RoundFacts) -> Finding:
+        frame = round_.figures.requests
+        good = frame[frame["measured"] & frame["ok"] & frame["tpot_ms"].gt(0)].sort_values("sent_ms")
+        if len(good) < DRIFT_FROM:
+            return not_applicable(f"{len(good)} requests are too few to see a drift")
+        third = len(good) // 3
+        first, last = good["tpot_ms"][:third], good["tpot_ms"][-third:]
+        ratio = float(last.median() / first.median())
+        evidence = f"median TPOT of the last third {ratio:.2f} of the first"
+        # Less than the spread within a third is no drift.
+        spread = float(np.subtract(*np.percentile(first, [75, 25])) / first.median())
+        if max(ratio, 1 / ratio) - 1 > DRIFT_FAIL + spread:
+            return failed(evidence)
+        return warned(evidence) if max(ratio, 1 / ratio) - 1 > DRIFT_WARN + spread else passed(evidence)
+
+    return facts.each(check)
+
+
+def _largest(clients: list[dict[str, Any]], key: str) -> float | None:
+    values = [c[key] for c in clients if isinstance(c.get(key), int | float)]
+    return float(max(values)) if values else None
+
+
+def _show(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1f} ms"
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{100 * value:.0f}%"

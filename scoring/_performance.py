@@ -41,9 +41,7 @@ def performance_rows(
 ) -> list[JsonObject]:
     """One row a metric that any engine has a figure for.
 
-    Args:
-        engines: the cell's rounds of each engine.
-        margin: what counts as equally fast, 0.03 for 3%.
+    `engines` has the cell's rounds of each engine; `margin` is what counts as equally fast, 0.03 for 3%.
     """
     rows = []
     for metric in METRICS:

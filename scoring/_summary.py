@@ -12,7 +12,7 @@ HEADLINE = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 
 
 def verdict(comparison: JsonObject) -> JsonObject:
-    """{void, summary, reasons, warnings, speed, quality, caveats, exit_code} of a comparison that is otherwise whole."""
+    """{void, summary, reasons, warnings, speed, quality, caveats, exit_code} of a comparison that else is whole."""
     reasons = [_reason(row) for row in comparison["audit"] if row["status"] == "fail"]
     warnings = [_reason(row) for row in comparison["audit"] if row["status"] in ("warn", "unknown")]
     speed, answers = _speed(comparison), _quality(comparison)

@@ -37,22 +37,27 @@ class Finding:
 
 
 def passed(evidence: str) -> Finding:
+    """All is well."""
     return Finding(Status.PASS, evidence)
 
 
 def warned(evidence: str) -> Finding:
+    """Worth knowing, not enough to void."""
     return Finding(Status.WARN, evidence)
 
 
 def failed(evidence: str) -> Finding:
+    """The comparison is void."""
     return Finding(Status.FAIL, evidence)
 
 
 def unknown(evidence: str) -> Finding:
+    """The engine or the run can't tell."""
     return Finding(Status.UNKNOWN, evidence)
 
 
 def not_applicable(evidence: str) -> Finding:
+    """Nothing to check here."""
     return Finding(Status.NOT_APPLICABLE, evidence)
 
 

@@ -231,6 +231,7 @@ def load_capture(folder: CellFolder, engine: str, number: int) -> Capture:
     """
     columns: dict[str, list[Any]] = {name: [] for name in (*_PLAIN, *_TIMES, *(f"server_{key}" for key in _TIMINGS))}
     error_kinds: list[str | None] = []
+    context_errors: list[bool] = []
     connects: list[float] = []
     texts: list[str] = []
     reasonings: list[str] = []
@@ -244,7 +245,9 @@ def load_capture(folder: CellFolder, engine: str, number: int) -> Capture:
             timings = row.get("server_timings") or {}
             for key in _TIMINGS:
                 columns[f"server_{key}"].append(_number(timings.get(key)))
-            error_kinds.append((row.get("error") or {}).get("kind"))
+            error = row.get("error") or {}
+            error_kinds.append(error.get("kind"))
+            context_errors.append("exceed_context" in str(error.get("message", "")))
             connect = row.get("connect_ns")
             connects.append(np.nan if connect is None else connect / 1e6)
             texts.append(row["text"])
@@ -254,8 +257,8 @@ def load_capture(folder: CellFolder, engine: str, number: int) -> Capture:
             known = row.get("chunk_tokens")
             tokens.extend(array("i", known if known is not None and len(known) == len(chunks) else [-1] * len(chunks)))
             counts.append(len(chunks))
-    except (KeyError, TypeError, OverflowError) as error:
-        raise ValueError(f"{folder.requests}: record {len(counts)}: not a record: {error}") from None
+    except (KeyError, TypeError, OverflowError, AttributeError) as problem:
+        raise ValueError(f"{folder.requests}: record {len(counts)}: not a record: {problem}") from None
     scenario = _scenario(folder)
     frame = pd.DataFrame({name: columns[name] for name in _PLAIN})
     origins = _origins(columns["worker"], columns["sent_ns"], columns["end_ns"])
@@ -265,7 +268,8 @@ def load_capture(folder: CellFolder, engine: str, number: int) -> Capture:
         frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
     for key in _TIMINGS:
         frame[f"server_{key}"] = np.array(columns[f"server_{key}"], dtype=float)
-    frame["error_kind"] = error_kinds
+    frame["error_kind"] = pd.Series(error_kinds, dtype=object)
+    frame["context_error"] = context_errors
     frame["connect_ms"] = connects
     offsets = np.cumsum(np.frombuffer(counts, dtype=np.int64))
     frame["chunks"] = np.diff(offsets)

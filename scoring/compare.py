@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from records import JsonObject, RunFolder
-from scoring import _breakdown, _gpu, _summary, audit, divergence, quality
+from scoring import _breakdown, _gpu, _merge, _summary, audit, divergence, quality
 from scoring._performance import performance_rows
 from scoring._provenance import engine_card, provenance
 from scoring.answers import GRADER_VERSION
@@ -35,6 +35,25 @@ def compare(folder: RunFolder, *, created: str) -> JsonObject:
         ValueError: the captures cannot be read; one line that names the file.
     """
     return compare_run(load_run(folder), created=created)
+
+
+def compare_runs(
+    a: RunFolder, b: RunFolder, *, created: str, engine_a: str | None = None, engine_b: str | None = None
+) -> JsonObject:
+    """Compare two runs, perhaps of two hosts: engines are labelled `engine@run`, the baseline is A's.
+
+    What the manifests disagree on (model, prompts, sampling, context, load, GPU, host) comes first in the audit and
+    voids the comparison where it must. Only cells that both runs have are compared.
+
+    Raises:
+        ValueError: the captures cannot be read, an engine is unknown, or the runs have no cell in common.
+    """
+    runs = load_run(a), load_run(b)
+    both = _merge.merged(*runs, engine_a, engine_b)
+    comparison = compare_run(both, created=created, extra_audit=_merge.manifest_rows(*runs))
+    comparison["run_id"] = f"{a.run_id} / {b.run_id}"
+    comparison["provenance"]["commands"] = [f"run_bench.py compare {a.run_id} {b.run_id}"]
+    return comparison
 
 
 def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None = None) -> JsonObject:

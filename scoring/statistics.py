@@ -1,9 +1,9 @@
-"""Intervals and tests, each with its source. Pure functions over numbers; what they assume is in docs/methodology.md."""
+"""Intervals and tests, each with its source. Pure; what they assume is in docs/methodology.md."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,7 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
 
 
 def mcnemar_p(only_candidate: int, only_baseline: int) -> float:
-    """Exact two-sided McNemar: a binomial test of the discordant problems against one half; 1.0 where there are none."""
+    """Exact two-sided McNemar: a binomial test of the discordant problems against one half; 1.0 where none is."""
     discordant = only_candidate + only_baseline
     if discordant == 0:
         return 1.0
@@ -74,6 +74,7 @@ def paired_difference(only_candidate: int, only_baseline: int, n: int, confidenc
         only_candidate: problems that only the candidate got right.
         only_baseline: problems that only the baseline got right.
         n: all problems asked of both.
+        confidence: of the interval, two-sided.
 
     Raises:
         ValueError: n is not positive, or the discordant problems exceed it.
@@ -104,8 +105,7 @@ def _tango_score(b: int, c: int, n: int, d: float) -> float:
     return numerator / math.sqrt(variance)
 
 
-def _falling_root(function: object, level: float, low: float, high: float) -> float:
-    assert callable(function)
+def _falling_root(function: Callable[[float], float], level: float, low: float, high: float) -> float:
     for _ in range(60):
         middle = (low + high) / 2
         if function(middle) > level:
@@ -133,7 +133,7 @@ def needed_n(share_discordant: float, margin: float) -> int:
 
 
 def settled_margin(share_discordant: float, n: int) -> float:
-    """The smallest margin within which n problems can be expected (80%) to show equivalence; the reverse of `needed_n`."""
+    """The smallest margin within which n problems are likely (80%) to show equivalence; the reverse of `needed_n`."""
     return _POWER_Z * math.sqrt(share_discordant / n)
 
 
@@ -147,6 +147,7 @@ class Ratio:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
+    """The mean on the logarithm, of positive values: the mean of ratios, whichever way they are taken."""
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 GAP_TOLERANCE_MS = 20.0
 PAUSE_MS = 2000.0
-"""Nothing in flight for longer than this in a closed loop splits the load: a resumed cell, or a client that stood still."""
+"""Nothing in flight for longer than this splits a closed loop in two: it was resumed, or the client stood still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def find_steady(capture: Capture) -> Steady:
 
 
 def _asked_by_worker(asked: JsonObject, scenario: JsonObject, measured: pd.DataFrame) -> dict[str, int]:
-    """How many each worker was to hold in flight: all of it for one, else what it says, else its users that were seen."""
+    """How many each worker was to hold in flight: all for a single one, else what it says, else its users seen."""
     seen = {str(worker): int(users) for worker, users in measured.groupby("worker")["user"].nunique().items()}
     users = asked.get("users")
     if len(seen) == 1 and isinstance(users, int) and users > 0:

@@ -97,8 +97,7 @@ def paired(both: int, only_candidate: int, only_baseline: int, neither: int, mar
     Equivalent: the 90% interval of the difference lies inside the margin. Different: the 95% interval excludes 0 and
     the exact McNemar test agrees (p < 0.05). Else inconclusive, with the n that would settle it.
 
-    Args:
-        margin: the share of problems that counts as parity, fixed beforehand in the profile (0.02 is 2 points).
+    `margin` is the share of problems that counts as parity, fixed beforehand in the profile (0.02 is 2 points).
 
     Raises:
         ValueError: there is no problem.

@@ -537,7 +537,7 @@ def reference_run(*, wrong_context: bool = False) -> RunBuilder:
         for engine in run.engines
     }
     if wrong_context:
-        cut = Answer("We consider the cases. " * 8, "length", tokens=940)
+        cut = Answer("We consider the cases. " * 12, "length", tokens=940)
         given[base] = [given[base][i] if i == 0 else cut for i in range(30)]
         run.states[base, 1]["readback"]["context_per_slot"] = 1024
         run.states[base, 1]["argv"][4] = "4096"
