@@ -1,0 +1,223 @@
+"""Small inline SVG charts: scales, axes, marks. Static, printable, no script; colours come from the page's style sheet.
+
+A mark's coordinates can be turned back into figures: the plot area carries its scales as `data-x` and `data-y`
+("low high from to kind"), which the tests use to hold charts against the JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup, escape
+
+from reporting._format import figure
+
+MAX_POINTS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Figures low..high on pixels start..end, linear or logarithmic."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        if self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 2)
+
+    def ticks(self, about: int = 5) -> list[float]:
+        if not self.log:
+            return [tick for tick in nice_ticks(self.low, self.high, about) if self.low <= tick <= self.high * 1.0001]
+        found: list[float] = []
+        for steps in ((1, 2, 5), (1, 3), (1,)):
+            first = math.floor(math.log10(self.low))
+            last = math.ceil(math.log10(self.high))
+            found = [s * 10.0**e for e in range(first, last + 1) for s in steps]
+            found = [tick for tick in found if self.low * 0.999 <= tick <= self.high * 1.001]
+            if len(found) <= about + 1:
+                return found
+        return found
+
+    @property
+    def data(self) -> str:
+        return f"{self.low!r} {self.high!r} {self.start} {self.end} {'log' if self.log else 'linear'}"
+
+
+def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten that cover low..high."""
+    if high <= low:
+        return [low]
+    raw = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * m for m in (1, 2, 5, 10) if raw <= power * m * 1.0001)
+    first, last = math.floor(low / step), math.ceil(high / step - 1e-9)
+    return [round(i * step, 10) for i in range(first, last + 1)]
+
+
+def linear(values: Iterable[float], start: float, end: float, *, zero: bool = True, about: int = 5) -> Scale:
+    """A linear scale that ends on round figures; from zero unless told otherwise."""
+    known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = (0.0 if zero else min(known)), max(known)
+    if high <= low:
+        high = low + (abs(low) or 1.0)
+    ticks = nice_ticks(low, high, about)
+    return Scale(ticks[0], ticks[-1], start, end)
+
+
+def fitting(values: Iterable[float], start: float, end: float) -> Scale:
+    """Logarithmic where the figures span more than a factor of eight, else linear with a little air."""
+    known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(known), max(known)
+    if low > 0 and high / low > 8:
+        return Scale(low / 1.08, high * 1.08, start, end, log=True)
+    air = (high - low) * 0.04 or abs(high) * 0.02 or 1.0
+    return Scale(max(0.0, low - air) if low >= 0 else low - air, high + air, start, end)
+
+
+def thin(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> list[tuple[float, float]]:
+    """Evenly chosen points, the first and last among them."""
+    if len(points) <= limit:
+        return list(points)
+    step = (len(points) - 1) / (limit - 1)
+    return [points[round(i * step)] for i in range(limit)]
+
+
+@dataclass
+class Plot:
+    """One plot area with its axes; several may stand in one picture."""
+
+    x: Scale
+    y: Scale
+    x_label: str = ""
+    y_label: str = ""
+    y_ticks: Sequence[tuple[float, str]] | None = None
+    x_ticks: Sequence[tuple[float, str]] | None = None
+    marks: list[str] = field(default_factory=list)
+    grid: bool = True
+
+    def shade(self, low: float, high: float, title: str) -> None:
+        """A vertical band, such as the steady window."""
+        a, b = self.x.at(max(low, self.x.low)), self.x.at(min(high, self.x.high))
+        top, bottom = sorted((self.y.start, self.y.end))
+        self.marks.append(
+            f'<rect class="shade" x="{a}" y="{top}" width="{max(b - a, 0):.2f}" height="{bottom - top}">'
+            f"<title>{escape(title)}</title></rect>"
+        )
+
+    def line(self, points: Sequence[tuple[float, float]], css: str, name: str, *, steps: bool = False) -> None:
+        """A curve; with steps it holds each figure until the next."""
+        shown = thin(points, MAX_POINTS // 2 if steps else MAX_POINTS)
+        path: list[str] = []
+        before: float | None = None
+        for px, py in shown:
+            x, y = self.x.at(px), self.y.at(py)
+            if steps and before is not None:
+                path.append(f"{x:g},{before:g}")
+            path.append(f"{x:g},{y:g}")
+            before = y
+        self.marks.append(
+            f'<polyline class="line {css}" data-series="{escape(name)}" points="{" ".join(path)}">'
+            f"<title>{escape(name)}</title></polyline>"
+        )
+
+    def whisker(self, x: float, low: float, high: float, css: str) -> None:
+        """A vertical interval."""
+        px, top, bottom = self.x.at(x), self.y.at(high), self.y.at(low)
+        self.marks.append(
+            f'<path class="whisker {css}" d="M{px - 3} {top}h6M{px} {top}V{bottom}M{px - 3} {bottom}h6"/>'
+        )
+
+    def bar_h(self, y: float, low: float, high: float, css: str) -> None:
+        """A horizontal interval."""
+        py, a, b = self.y.at(y), self.x.at(low), self.x.at(high)
+        self.marks.append(f'<path class="whisker {css}" d="M{a} {py - 3}v6M{a} {py}H{b}M{b} {py - 3}v6"/>')
+
+    def rect_h(self, y: float, low: float, high: float, thickness: float, css: str, title: str) -> None:
+        """A horizontal bar from low to high, `thickness` pixels thick."""
+        py, a, b = self.y.at(y), self.x.at(low), self.x.at(high)
+        self.marks.append(
+            f'<rect class="{css}" x="{a}" y="{py - thickness / 2}" width="{max(b - a, 0):.2f}" height="{thickness}">'
+            f"<title>{escape(title)}</title></rect>"
+        )
+
+    def point(self, x: float, y: float, css: str, title: str, name: str = "") -> None:
+        self.marks.append(
+            f'<circle class="point {css}" data-series="{escape(name)}" cx="{self.x.at(x)}" cy="{self.y.at(y)}" r="3.5">'
+            f"<title>{escape(title)}</title></circle>"
+        )
+
+    def rule_x(self, x: float, css: str = "rule") -> None:
+        """A vertical line at a figure."""
+        self.marks.append(f'<path class="{css}" d="M{self.x.at(x)} {self.y.start}V{self.y.end}"/>')
+
+    def rule_y(self, y: float, css: str = "rule") -> None:
+        """A horizontal line at a figure."""
+        self.marks.append(f'<path class="{css}" d="M{self.x.start} {self.y.at(y)}H{self.x.end}"/>')
+
+    def band_y(self, low: float, high: float) -> None:
+        """A horizontal band, such as the interval of the whole."""
+        top, bottom = self.y.at(min(high, self.y.high)), self.y.at(max(low, self.y.low))
+        self.marks.append(
+            f'<rect class="shade" x="{self.x.start}" y="{top}" width="{self.x.end - self.x.start}" '
+            f'height="{bottom - top:.2f}"/>'
+        )
+
+    def render(self) -> str:
+        parts = [f'<g class="plot" data-x="{self.x.data}" data-y="{self.y.data}">']
+        left, right, bottom, top = self.x.start, self.x.end, self.y.start, self.y.end
+        for value, label in self.y_ticks if self.y_ticks is not None else _labels(self.y, 4):
+            y = self.y.at(value)
+            if self.grid:
+                parts.append(f'<path class="grid" d="M{left} {y}H{right}"/>')
+            parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4}" text-anchor="end">{escape(label)}</text>')
+        parts.append(f'<path class="axis" d="M{left} {bottom}H{right}"/>')
+        for value, label in self.x_ticks if self.x_ticks is not None else _labels(self.x, 5):
+            x = self.x.at(value)
+            parts.append(f'<path class="axis" d="M{x} {bottom}v4"/>')
+            parts.append(f'<text class="tick" x="{x}" y="{bottom + 16}" text-anchor="middle">{escape(label)}</text>')
+        if self.x_label:
+            parts.append(
+                f'<text class="label" x="{right}" y="{bottom + 31}" text-anchor="end">{escape(self.x_label)}</text>'
+            )
+        if self.y_label:
+            parts.append(
+                f'<text class="label" x="{left}" y="{top - 8}" text-anchor="start">{escape(self.y_label)}</text>'
+            )
+        return "".join([*parts, *self.marks, "</g>"])
+
+
+def _labels(scale: Scale, about: int) -> list[tuple[float, str]]:
+    return [(tick, tick_label(tick)) for tick in scale.ticks(about)]
+
+
+def tick_label(value: float) -> str:
+    """A tick without needless zeros: 0, 0.5, 20, 1,500."""
+    text = figure(value, 6)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def picture(key: str, title: str, description: str, width: int, height: int, plots: Sequence[Plot]) -> Markup:
+    """The whole SVG with its title and description for screen readers.
+
+    Args:
+        key: unique in the page; an HTML id is made of it.
+        title: what is shown.
+        description: what it says, in a sentence.
+        width: of the view box; the page scales it.
+        height: of the view box.
+        plots: the plot areas.
+    """
+    body = "".join(plot.render() for plot in plots)
+    return Markup(  # noqa: S704 (every string in it went through escape)
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-labelledby="{key}-t {key}-d">'
+        f'<title id="{key}-t">{escape(title)}</title><desc id="{key}-d">{escape(description)}</desc>{body}</svg>'
+    )
