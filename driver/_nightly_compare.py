@@ -92,12 +92,12 @@ class Judge:
         )
 
     def _questions(self, run_id: str) -> Iterator[tuple[str, str, str]]:
-        """(engine, cell or workload, metric) of all that is judged."""
+        """(engine, cell, metric) of all that is judged."""
         skipped = self.profile.baseline if self.choice.mode == "run" else None
         figures = {
             (f.engine, f.cell, f.metric) for f in self.history.figures(run_id) if f.metric in self.profile.gate.metrics
         }
-        answers = {(q.engine, q.workload, ACCURACY) for q in self.history.quality(run_id)}
+        answers = {(q.engine, q.cell, ACCURACY) for q in self.history.quality(run_id)}
         for question in sorted(figures) + sorted(answers):
             if question[0] != skipped:
                 yield question
@@ -109,13 +109,7 @@ class Judge:
             if other not in self.history.engines(tonight.run_id):
                 return Baseline((), f"the baseline engine {other} did not run tonight"), other
             return Baseline((tonight.run_id,)), other
-        if cell not in self.history.loads(tonight.run_id):
-            # Answers are judged by workload, over whatever cells asked it.
-            asked = [name for name in self.history.loads(tonight.run_id) if name.partition(".")[2] == cell]
-            cell_name = asked[0] if asked else None
-        else:
-            cell_name = cell
-        return stored_baseline(self.history, self.choice, tonight, engine, cell_name), engine
+        return stored_baseline(self.history, self.choice, tonight, engine, cell), engine
 
     def _label(self, baseline: Baseline, of_engine: str) -> str | None:
         if not baseline.run_ids:
@@ -178,25 +172,26 @@ class Judge:
         return [self.history.rounds(each, of_engine, finding.cell, finding.metric) for each in run_ids]
 
     def _answers(
-        self, baseline: Baseline, of_engine: str, run_id: str, engine: str, workload: str
+        self, baseline: Baseline, of_engine: str, run_id: str, engine: str, cell: str
     ) -> tuple[Decision, float | None, float | None]:
-        now = self._quality(run_id, engine, workload)
+        now = self._quality(run_id, engine, cell)
         if not baseline.run_ids:
             return Decision("not judged", None, None, None, ""), None, now.accuracy if now else None
         source = run_id if self.choice.mode == "run" else baseline.run_ids[0]
-        before = self._quality(source, of_engine, workload)
+        before = self._quality(source, of_engine, cell)
         if before is None or now is None or None in (before.correct, before.n, now.correct, now.n):
             return Decision("not judged", None, None, None, "no graded answers on both sides"), None, None
         pairs = None
         if before.outcomes and now.outcomes and before.outcomes.keys() == now.outcomes.keys():
             pairs = [(was, now.outcomes[prompt]) for prompt, was in before.outcomes.items()]
+        workload = next((c.workload_name for c in self.profile.cells if c.label == cell), cell)
         margin = self.profile.parity_margin.get(workload, 0.0)
         decision = decide_answers((before.correct or 0, before.n or 0), (now.correct or 0, now.n or 0), pairs, margin)
         return decision, before.accuracy, now.accuracy
 
-    def _quality(self, run_id: str, engine: str, workload: str) -> QualityRow | None:
+    def _quality(self, run_id: str, engine: str, cell: str) -> QualityRow | None:
         rows = self.history.quality(run_id)
-        return next((row for row in rows if row.engine == engine and row.workload == workload), None)
+        return next((row for row in rows if row.engine == engine and row.cell == cell), None)
 
 
 def _mean(values: list[float]) -> float | None:

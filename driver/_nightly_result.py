@@ -10,7 +10,7 @@ from records import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The decision on one figure of one engine and cell (or on the answers of a workload).
+    """The decision on one figure of one engine and cell (or on its answers).
 
     `verdict` is ok, improved, regression (confirmed), suspected (no second measurement could be made), unconfirmed (the
     second one did not bear it out) or not judged. `ratio` is the speed ratio against the baseline, below 1 slower; for

@@ -125,7 +125,7 @@ def _confirm(
     engines = {finding.engine for finding in slower}
     if judge.choice.mode == "run":
         engines.add(profile.baseline)
-    cells = tuple(c.label for c in profile.cells if any(f.cell in (c.label, c.workload_name) for f in slower))
+    cells = tuple(c.label for c in profile.cells if any(f.cell == c.label for f in slower))
     again = tonight_only(profile, tuple(sorted(engines)), cells)
     second = _measured(
         history, again, measure, f"{result.run_id}-confirm", "confirmation", result.run_id, created, ends

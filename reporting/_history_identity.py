@@ -11,7 +11,7 @@ from typing import Any
 from records import JsonObject
 
 _GPU_KEYS = re.compile(
-    r"name|driver.*|vbios|compute_capability|mig.*|ecc.*|power_limit.*|.*clock.*(max|limit|lock|app).*|(max|limit|lock|app).*clock.*"
+    r"name|driver.*|vbios|compute_capability|memory_mib|mig.*|ecc.*|power_limit.*|(max|limit|lock|app).*"
 )
 """The facts of a GPU that change only when somebody changes them; readings such as a temperature are not among them."""
 

@@ -38,10 +38,13 @@ class FigureRow:
 
 @dataclass(frozen=True, slots=True)
 class QualityRow:
-    """Answers of one engine. `outcomes` maps prompt_id to correct or not, where the comparison lists every problem."""
+    """Answers of one engine in one cell.
+
+    `outcomes` maps prompt_id to the share of its samples that was right, where the comparison lists every answer.
+    """
 
     engine: str
-    workload: str
+    cell: str
     n: int | None
     correct: int | None
     accuracy: float | None
@@ -50,7 +53,7 @@ class QualityRow:
     truncated: int | None
     no_answer: int | None
     errors: int | None
-    outcomes: dict[str, bool] | None = None
+    outcomes: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +114,13 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
     """
     profile = manifest.get("profile") or {}
     run_id = str(comparison.get("run_id") or manifest["run_id"])
-    engines = [str(name) for name in comparison["engines"]]
+    told = comparison["engines"]
+    cards: dict[str, JsonObject] = told if isinstance(told, dict) else {}
+    engines = [str(name) for name in told]
     status: Status = "complete"
-    if any(row["status"] == "fail" for row in comparison.get("audit", [])):
+    if (comparison.get("verdict") or {}).get("void") or any(
+        row["status"] == "fail" for row in comparison.get("audit", [])
+    ):
         status = "void"
     elif folder is not None and _unfinished(folder, profile):
         status = "partial"
@@ -128,7 +135,7 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
         profile_sha256=manifest.get("profile_sha256"),
         fingerprint=host_fingerprint(manifest),
         status=status,
-        engines=[_engine(name, profile, folder) for name in engines],
+        engines=[_engine(name, profile, folder, cards.get(name, {})) for name in engines],
         cells=cell_loads(manifest),
         figures=figures,
         quality=quality,
@@ -140,14 +147,14 @@ def _plain(row: FigureRow | QualityRow) -> list[Any]:
     return [getattr(row, name) for name in row.__slots__]
 
 
-def _engine(name: str, profile: Mapping[str, Any], folder: RunFolder | None) -> EngineRow:
+def _engine(name: str, profile: Mapping[str, Any], folder: RunFolder | None, card: JsonObject) -> EngineRow:
     section: JsonObject = next((engine for engine in profile.get("engines", []) if engine.get("name") == name), {})
     told: JsonObject = {}
     for round_folder in folder.rounds(name) if folder else []:
         if round_folder.engine_json.exists():
             told = read_json(round_folder.engine_json)
             break
-    build = (told.get("readback") or {}).get("build")
+    build = (told.get("readback") or {}).get("build") or card.get("build")
     if build is None and told.get("provenance"):
         provenance = told["provenance"]
         build = provenance.get("build") or provenance.get("pin") or provenance.get("version")
@@ -229,19 +236,20 @@ def _from_requests(requests: Iterable[Mapping[str, Any]]) -> list[FigureRow]:
 def _quality(comparison: Mapping[str, Any]) -> list[QualityRow]:
     rows = []
     for row in comparison.get("quality", []):
-        problems = [p for p in comparison.get("problems", []) if p["workload"] == row["workload"]]
+        cell = row.get("cell") or row["workload"]
+        problems = [p for p in comparison.get("problems", []) if (p.get("cell") or p["workload"]) == cell]
         for engine, told in row["engines"].items():
             low, high = told.get("ci") or (None, None)
-            outcomes = {
-                str(problem["prompt_id"]): bool(problem["engines"][engine].get("correct"))
-                for problem in problems
-                if engine in problem["engines"]
-            }
+            goes: dict[str, list[bool]] = defaultdict(list)
+            for problem in problems:
+                if engine in problem["engines"]:
+                    goes[str(problem["prompt_id"])].append(bool(problem["engines"][engine].get("correct")))
+            marks = [mark for group in goes.values() for mark in group]
             n = told.get("n", row.get("n"))
             rows.append(
                 QualityRow(
                     engine,
-                    row["workload"],
+                    cell,
                     n,
                     told.get("correct"),
                     _number(told.get("accuracy")),
@@ -251,12 +259,12 @@ def _quality(comparison: Mapping[str, Any]) -> list[QualityRow]:
                     told.get("no_answer"),
                     told.get("errors"),
                     # Half a list would pair the wrong problems.
-                    outcomes
-                    if outcomes and len(outcomes) == n and sum(outcomes.values()) == told.get("correct")
+                    {prompt: sum(group) / len(group) for prompt, group in goes.items()}
+                    if marks and len(marks) == n and sum(marks) == told.get("correct")
                     else None,
                 )
             )
-    return sorted(rows, key=lambda row: (row.workload, row.engine))
+    return sorted(rows, key=lambda row: (row.cell, row.engine))
 
 
 def _number(value: Any) -> float | None:

@@ -21,9 +21,9 @@ CREATE TABLE figure(
     metric TEXT NOT NULL, round INTEGER NOT NULL, value REAL NOT NULL, n INTEGER, ci_low REAL, ci_high REAL,
     PRIMARY KEY(run_id, engine, cell, metric, round)) WITHOUT ROWID;
 CREATE TABLE quality(
-    run_id TEXT NOT NULL REFERENCES run ON DELETE CASCADE, engine TEXT NOT NULL, workload TEXT NOT NULL,
+    run_id TEXT NOT NULL REFERENCES run ON DELETE CASCADE, engine TEXT NOT NULL, cell TEXT NOT NULL,
     n INTEGER, correct INTEGER, accuracy REAL, ci_low REAL, ci_high REAL, truncated INTEGER, no_answer INTEGER,
-    errors INTEGER, PRIMARY KEY(run_id, engine, workload));
+    errors INTEGER, PRIMARY KEY(run_id, engine, cell));
 CREATE TABLE gate(
     run_id TEXT NOT NULL REFERENCES run ON DELETE CASCADE, engine TEXT NOT NULL, cell TEXT NOT NULL,
     metric TEXT NOT NULL, baseline TEXT, ratio REAL, ci_low REAL, ci_high REAL, verdict TEXT NOT NULL,

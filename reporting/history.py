@@ -303,7 +303,7 @@ class History:
     def quality(self, run_id: str) -> list[QualityRow]:
         """The answers' rows of a run."""
         names = ", ".join(QualityRow.__slots__)
-        rows = self._rows(f"SELECT {names} FROM quality WHERE run_id = ? ORDER BY workload, engine", run_id)  # noqa: S608
+        rows = self._rows(f"SELECT {names} FROM quality WHERE run_id = ? ORDER BY cell, engine", run_id)  # noqa: S608
         found = [dict(zip(QualityRow.__slots__, row, strict=True)) for row in rows]
         return [QualityRow(**row | {"outcomes": json.loads(row["outcomes"] or "null")}) for row in found]
 
@@ -340,5 +340,5 @@ def _run_columns(run: ImportedRun) -> JsonObject:
     return {name: getattr(run, name) for name in names} | {"fingerprint": json.dumps(run.fingerprint)}
 
 
-def _packed(outcomes: Mapping[str, bool] | None) -> str | None:
+def _packed(outcomes: Mapping[str, float] | None) -> str | None:
     return None if outcomes is None else json.dumps(outcomes, separators=(",", ":"))

@@ -36,7 +36,7 @@ fixed_length = true
 
 HOST: dict[str, Any] = {
     "kernel": "6.1.0-1", "cpu": "a CPU", "cores": 16, "cpu_mhz_max": 4200.0,
-    "gpu": [{"name": "RTX 5090", "driver": "570.10", "vbios": "98.02", "max_sm_clock_mhz": 2407, "temperature_c": 40}],
+    "gpu": [{"name": "RTX 5090", "driver": "570.10", "vbios": "98.02", "max_sm_mhz": 2407, "temperature_c": 40}],
 }  # fmt: skip
 
 
@@ -139,9 +139,12 @@ class Night:
         n = max(len(marks) for marks in self.correct.values())
         problems = [
             {
-                "workload": "arithmetic", "prompt_id": str(i), "gold": "1",
+                "cell": "single.arithmetic", "workload": "arithmetic", "prompt_id": str(i), "gold": "1",
                 "engines": {engine: {"answer": "1", "correct": marks[i]} for engine, marks in self.correct.items()},
             }
             for i in range(n)
         ]  # fmt: skip
-        return {"quality": [{"workload": "arithmetic", "n": n, "engines": told, "paired": {}}], "problems": problems}
+        return {
+            "quality": [{"cell": "single.arithmetic", "workload": "arithmetic", "n": n, "engines": told, "paired": {}}],
+            "problems": problems,
+        }

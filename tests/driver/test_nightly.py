@@ -183,7 +183,7 @@ def test_one_engine_is_held_against_stored_figures_without_running_the_other(tmp
         (HOST | {"kernel": "6.2.0-1"}, "kernel 6.1.0-1 -> 6.2.0-1"),
         (HOST | {"gpu": [HOST["gpu"][0] | {"driver": "575.2"}]}, "gpu0.driver 570.10 -> 575.2"),
         (HOST | {"gpu": [HOST["gpu"][0] | {"name": "H200"}]}, "gpu0.name RTX 5090 -> H200"),
-        (HOST | {"gpu": [HOST["gpu"][0] | {"max_sm_clock_mhz": 1900}]}, "gpu0.max_sm_clock_mhz 2407 -> 1900"),
+        (HOST | {"gpu": [HOST["gpu"][0] | {"max_sm_mhz": 1900}]}, "gpu0.max_sm_mhz 2407 -> 1900"),
         (HOST | {"gpu": None}, "gpus 1 -> unknown"),
     ],
 )
@@ -229,7 +229,7 @@ def test_worse_answers_fail_the_night_although_it_is_as_fast(tmp_path: Path) -> 
     result = host.run(correct={"llama": [True] * 30 + [False] * 20})
     assert result.exit_code == 1
     assert [(f.cell, f.metric, f.verdict) for f in result.by_verdict("regression")] == [
-        ("arithmetic", "accuracy", "regression")
+        ("single.arithmetic", "accuracy", "regression")
     ]
 
 
