@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,11 +11,11 @@ from markupsafe import Markup
 from records import JsonObject
 from reporting._escape import one_line
 from reporting._format import UNKNOWN, figure, interval, quantity, ratio, share
-from reporting._svg import Plot, Scale, fitting, linear, picture, thin
+from reporting._svg import Plot, Scale, fitting, linear, picture, thin, tick_label
 from reporting._view import View, cell_of, concurrency_of, rounds_of
 
 WIDTH, HEIGHT = 400, 220
-LEFT, RIGHT, TOP, BOTTOM = 52, 388, 26, 178
+LEFT, RIGHT, TOP, BOTTOM = 52, 380, 26, 178
 ECDF_POINTS = 400
 TABLE_ROWS = 24
 QUANTILES = (5, 25, 50, 75, 90, 95, 99)
@@ -40,6 +41,8 @@ class Group:
     title: str
     lead: str
     charts: list[Chart]
+    pairs: bool = False
+    """Two of them belong side by side."""
 
 
 class Charts:
@@ -54,23 +57,24 @@ class Charts:
     def groups(self) -> list[Group]:
         """All groups that have anything to show."""
         found = [
-            Group(
-                "Latency distributions",
-                "Share of requests at or below a latency; a curve further left is faster. All rounds together.",
-                self.distributions(),
-            ),
-            Group("Throughput against concurrency", "Output tokens a second, with 95% intervals.", self.scaling()),
+            Group("Throughput and answers", "With 95% intervals.", [*self.scaling(), *self.accuracy()]),
             Group(
                 "Ratio by round",
                 "Candidate against baseline in each round; the band is the interval over all rounds.",
                 self.ratio_trend(),
             ),
             Group(
+                "Latency distributions",
+                "Share of requests at or below a latency; a curve further left is faster. All rounds together.",
+                self.distributions(),
+                pairs=True,
+            ),
+            Group(
                 "Load over time",
                 "Tokens a second, and requests in flight below; the steady window is shaded.",
                 self.load(),
+                pairs=len(self.view.engines) == 2,
             ),
-            Group("Answers", "Share of right answers, with 95% Wilson intervals.", self.accuracy()),
             Group("GPU", "Board power and memory, summed over the devices.", self.gpu()),
         ]
         return [group for group in found if group.charts]
@@ -262,9 +266,10 @@ class Charts:
         return charts
 
     def _load(self, row: JsonObject, x: Scale, y: Scale, y_flight: Scale) -> Chart:
-        engine, css, name = row["engine"], self._css[row["engine"]], self._names[row["engine"]]
+        engine, css, name = row["engine"], f"{self._css[row['engine']]} alone", self._names[row["engine"]]
         upper = Plot(x, y, y_label="tok/s", x_ticks=[])
-        lower = Plot(x, y_flight, x_label="s", y_label="in flight")
+        most = max((row.get("in_flight") or {}).get("n") or [1])
+        lower = Plot(x, y_flight, x_label="s", y_label="in flight", y_ticks=[(v, tick_label(v)) for v in (0, most)])
         windows = [(float(w[0]), float(w[1])) for w in row.get("steady_s") or []]
         for low, high in windows:
             for plot in (upper, lower):
@@ -301,11 +306,13 @@ class Charts:
         if not told:
             return []
         height = 40 + 22 * len(told) + 40
-        left = 150
+        left = 24 + 6.5 * max(len(one_line(row["workload"], 20)) for row, _, _ in told)
         plot = Plot(
             Scale(0, 1, left, RIGHT), Scale(len(told) - 0.5, -0.5, height - 40, 20), grid=False,
             x_ticks=[(v / 100, f"{v}%") for v in (0, 25, 50, 75, 100)],
-            y_ticks=[(i, one_line(row["workload"], 20)) for i, (row, e, _) in enumerate(told) if e == self.view.engines[0]],
+            y_ticks=[
+                (i, one_line(row["workload"], 20)) for i, (row, e, _) in enumerate(told) if e == self.view.engines[0]
+            ],
         )  # fmt: skip
         for x in (0.25, 0.5, 0.75, 1.0):
             plot.rule_x(x, "grid")
@@ -373,7 +380,7 @@ def _held(curve: Sequence[tuple[float, float]], x: float) -> float | None:
 
 def _chunks(total: int, pieces: int) -> list[tuple[int, int]]:
     edges = sorted({round(i * total / pieces) for i in range(pieces + 1)})
-    return list(zip(edges, edges[1:], strict=False))
+    return list(itertools.pairwise(edges))
 
 
 def _quantile(ordered: Sequence[float], percent: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
+from os.path import commonpath
 
 from records import JsonObject
 from reporting._escape import BLOCK_LIMIT, one_line, visible
@@ -135,7 +135,7 @@ def _split(text: str, other: str | None) -> tuple[str, str, str]:
     text = text[:BLOCK_LIMIT]
     if other is None or other[:BLOCK_LIMIT] == text:
         return "", "", text
-    at = len(commonprefix((text, other)))
+    at = len(commonpath((text, other)))
     end = min(len(text), at + MARKED)
     for i in range(at + 1, end):
         if text[i].isspace():

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, ChainableUndefined
+from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 from markupsafe import Markup
 
 from records import JsonObject
@@ -120,6 +120,7 @@ class Card:
     word: str
     tone: str
     proof: str
+    interval: str
 
 
 def _cards(view: View) -> list[tuple[str, list[Card]]]:
@@ -137,7 +138,14 @@ def _cards(view: View) -> list[tuple[str, list[Card]]]:
             word = str(told.get("verdict") or "no verdict") + ("†" if blind(told) else "")
             ci = told.get("ci")
             cards.append(
-                Card(one_line(cell_of(row)), ratio(told["value"], ci), word, _tone(told), f"{proof} {interval(ci)}")
+                Card(
+                    one_line(cell_of(row)),
+                    ratio(told["value"], ci),
+                    word,
+                    _tone(told),
+                    proof,
+                    f"95% {interval(ci)}" if ci else "",
+                )
             )
         for row in view.rows("quality"):
             paired = (row.get("paired") or {}).get(candidate)
@@ -145,10 +153,12 @@ def _cards(view: View) -> list[tuple[str, list[Card]]]:
                 continue
             ours, theirs = row["engines"].get(candidate) or {}, row["engines"].get(view.baseline) or {}
             proof = f"{share(ours.get('accuracy'))} against {share(theirs.get('accuracy'))}, n = {row['n']:,}"
+            _, _, ends = points(paired.get("difference"), paired.get("ci")).partition(" points ")
             cards.append(
                 Card(
-                    f"{one_line(row['workload'])}, right answers", points(paired.get("difference")).replace(" points", " pt"),
-                    str(paired.get("verdict") or "no verdict"), _tone(paired), proof,
+                    f"{one_line(row['workload'])}, right answers",
+                    points(paired.get("difference")).replace(" points", " pt"),
+                    str(paired.get("verdict") or "no verdict"), _tone(paired), proof, f"95% {ends}" if ends else "",
                 )
             )  # fmt: skip
         found.append((candidate, cards))
@@ -234,11 +244,11 @@ def _whisker(told: JsonObject, factor: float) -> Markup:
 
 def _errors(view: View) -> list[tuple[str, str, str, int]]:
     """(engine, cell, kind, number of requests)."""
-    kinds = Counter((r["engine"], r["cell"], error_kind(r)) for r in view.failed_requests)
+    kinds = Counter((r["engine"], r["cell"], _error_kind(r)) for r in view.failed_requests)
     return [(engine, cell, kind, number) for (engine, cell, kind), number in kinds.most_common()]
 
 
-def error_kind(row: JsonObject) -> str:
+def _error_kind(row: JsonObject) -> str:
     error = row.get("error")
     return str(error.get("kind")) if isinstance(error, dict) else str(error or "error")
 
