@@ -62,7 +62,7 @@ def grade(task: str, completion: str, gold: str | None, finish_reason: str | Non
         gold: the right answer; None is never met.
         finish_reason: as told by the engine; "length" makes an answer that is not closed truncated and wrong.
     """
-    text = _answer_part(completion)
+    text = answer_part(completion)
     found = None if text is None else _find(text)
     cut = finish_reason == "length"
     if found is None or (cut and not found.closed):
@@ -87,7 +87,7 @@ _SPECIAL = re.compile(r"<[|｜][^<>|｜\n]{1,64}[|｜]>")
 _RUN_ON = re.compile(r"\n(?:Question|Problem):")
 
 
-def _answer_part(completion: str) -> str | None:
+def answer_part(completion: str) -> str | None:
     """The text without thinking, special tokens and a problem that the model made up next; None if it never answers."""
     _, _, text = completion.rpartition("</think>")
     if "<think>" in text:

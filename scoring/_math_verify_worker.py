@@ -1,0 +1,36 @@
+"""Run as a script by `scoring.cross_check`, perhaps with another Python: math-verify's verdict on each line of stdin.
+
+A line is {"gold", "completion"}; the reply is `true`, `false` or `null` (it could not tell). The first reply is
+`"ready"`, or `"absent"` where the package is not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+
+def main() -> None:
+    """Reply to each line until stdin ends."""
+    out = sys.stdout
+    sys.stdout = sys.stderr  # what the library prints is no reply
+    try:
+        from math_verify import parse, verify  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        out.write('"absent"\n')
+        out.flush()
+        return
+    out.write('"ready"\n')
+    out.flush()
+    for line in sys.stdin:
+        row = json.loads(line)
+        try:
+            reply = bool(verify(parse(row["gold"]), parse(row["completion"])))
+        except Exception:  # noqa: BLE001, RUF100 (whatever sympy raises means that it can't tell)
+            reply = None
+        out.write(json.dumps(reply) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

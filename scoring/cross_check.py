@@ -1,0 +1,165 @@
+"""A second opinion on the grades, from math-verify where it is installed. It lists disagreements and never decides.
+
+It runs in a process of its own with a hard deadline an answer, since it can hang; a process that misses the deadline
+is killed and the next answer gets a new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scoring.answers import answer_part
+
+PYTHON_ENV = "ENGINEBENCH_CROSS_CHECK_PYTHON"
+"""The Python that has math-verify, where it is not this one."""
+
+_WORKER = Path(__file__).with_name("_math_verify_worker.py")
+_START_S = 60.0
+_ABSENT = (
+    "cross-check: math-verify is not installed, so nothing was cross-checked; install it (pip install math-verify),"
+    f" or name the Python that has it in {PYTHON_ENV}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """An answer as it was graded: `name` is how a disagreement is reported."""
+
+    name: str
+    gold: str
+    completion: str
+    correct: bool
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """What came of it. `note` is one line where nothing, or not everything, could be checked."""
+
+    checked: int
+    disagreements: tuple[str, ...]
+    unchecked: int
+    note: str | None = None
+
+    def lines(self) -> list[str]:
+        """The disagreements and the note, as a command prints them."""
+        return [*self.disagreements, *([self.note] if self.note else [])]
+
+
+def cross_check(
+    graded: Iterable[Graded], *, seconds_each: float = 5.0, seconds_all: float = 600.0, python: str | None = None
+) -> CrossCheck:
+    """Ask math-verify about each answer.
+
+    Args:
+        graded: what to check.
+        seconds_each: hard deadline for one answer; an answer that misses it is left unchecked.
+        seconds_all: after this many seconds the rest is left unchecked.
+        python: interpreter that has math-verify; default PYTHON_ENV, else this one.
+    """
+    graded = list(graded)
+    python = python or os.environ.get(PYTHON_ENV) or sys.executable
+    disagreements: list[str] = []
+    checked = 0
+    end = time.monotonic() + seconds_all
+    worker: _Worker | None = None
+    try:
+        for one in graded:
+            if time.monotonic() >= end:
+                break
+            if worker is None:
+                worker = _Worker(python)
+                if worker.reply(_START_S) != "ready":
+                    return CrossCheck(checked, tuple(disagreements), len(graded) - checked, _ABSENT)
+            # An answer that is nothing but thinking is none to math-verify either.
+            worker.send({"gold": one.gold, "completion": answer_part(one.completion) or ""})
+            verdict = worker.reply(seconds_each)
+            if not isinstance(verdict, bool):
+                if verdict is _LATE:
+                    worker.kill()
+                    worker = None
+                continue
+            checked += 1
+            if verdict != one.correct:
+                words = {True: "right", False: "wrong"}
+                disagreements.append(
+                    f"{one.name}: {words[one.correct]} here (answer {one.answer}, gold {one.gold}),"
+                    f" {words[verdict]} to math-verify"
+                )
+    finally:
+        if worker is not None:
+            worker.kill()
+    unchecked = len(graded) - checked
+    note = (
+        f"cross-check: {unchecked} of {len(graded)} answers left unchecked (no verdict in time)" if unchecked else None
+    )
+    return CrossCheck(checked, tuple(disagreements), unchecked, note)
+
+
+_LATE = object()
+
+
+class _Worker:
+    """One process; lines in, lines out."""
+
+    def __init__(self, python: str) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._buffer = b""
+        try:
+            self._process = subprocess.Popen(
+                [python, str(_WORKER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            return  # no such Python: as good as absent
+
+    def send(self, row: dict[str, Any]) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(row).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            self.kill()  # it died; reply() says so
+
+    def reply(self, seconds: float) -> Any:
+        """The next reply; `_LATE` where none comes in time or the process is gone."""
+        if self._process is None or self._process.stdout is None:
+            return _LATE
+        end = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                if not selector.select(max(0.0, end - time.monotonic())):
+                    return _LATE
+                if not (more := os.read(self._process.stdout.fileno(), 65536)):
+                    return _LATE
+                self._buffer += more
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            return json.loads(line)
+        except ValueError:
+            return None
+
+    def kill(self) -> None:
+        """End the process whatever it does."""
+        if self._process is None:
+            return
+        self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        self._process.wait()
+        self._process = None
