@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,11 @@ from typing import Any, ClassVar
 
 import requests
 
+from engines._vram import ModelShape
+
 HTTP_TIMEOUT_S = 5.0
+SECRET = re.compile(r"key|token$|secret|passw|credential", re.IGNORECASE)
+HIDDEN = "***"
 
 
 class EngineError(Exception):
@@ -90,6 +95,31 @@ class Engine(ABC):
         """Environment variables on top of the driver's own."""
         return dict(self.config.env)
 
+    def shown_argv(self) -> list[str]:
+        """The command line as it may be written down: what follows `--api-key` and the like is hidden."""
+        shown: list[str] = []
+        for word in self.argv():
+            option, equals, _ = word.partition("=")
+            if shown and shown[-1].startswith("-") and "=" not in shown[-1] and SECRET.search(shown[-1]):
+                # A flag without a value, such as --hide-key, is followed by another option.
+                shown.append(word if word.startswith("-") else HIDDEN)
+            else:
+                hide = equals and option.startswith("-") and SECRET.search(option)
+                shown.append(f"{option}={HIDDEN}" if hide else word)
+        return shown
+
+    def shown_env(self) -> dict[str, str]:
+        """The environment as it may be written down: values of names that look like secrets are hidden."""
+        return {name: HIDDEN if SECRET.search(name) else value for name, value in self.env().items()}
+
+    def on_gpu(self) -> bool:
+        """Whether it is meant to run on the GPU, where there is one; `options.device = "cpu"` says no."""
+        return self.started_here and self.config.options.get("device", "cuda") != "cpu"
+
+    def model_shape(self) -> ModelShape | None:
+        """What of its model decides the GPU memory that it needs; None where that can't be told."""
+        return None
+
     def is_ready(self) -> bool:
         """Whether it takes requests now; anything but HTTP 200 of `/health` is "not yet"."""
         return self.get("/health") is not None
@@ -103,7 +133,7 @@ class Engine(ABC):
         return {"ignore_eos": True} if fixed_length else {}
 
     def explain_exit(self, log_tail: str, code: int | None) -> str | None:
-        """Words for an exit that its log or signal gives away; None where nothing is known of it."""
+        """Words for an exit that only this engine has; what all share is in `engines._explain`. None: nothing known."""
         return None
 
     def log_findings(self, log: Path) -> dict[str, Any]:

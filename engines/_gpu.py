@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+import psutil
+
+# The bits of nvmlDeviceGetCurrentClocksEventReasons, in the words that scoring knows.
+THROTTLE_REASONS = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CoTenant:
+    """A process that holds memory on a card; `name` and `memory_mib` are None where they can't be seen."""
+
+    gpu: int
+    pid: int
+    name: str | None
+    memory_mib: float | None
+
+    def __str__(self) -> str:
+        memory = "" if self.memory_mib is None else f", {self.memory_mib:,.0f} MiB"
+        return f"pid {self.pid} ({self.name or 'not visible from here'}{memory})"
 
 
 @contextmanager
@@ -34,28 +65,125 @@ def gpu_inventory() -> list[dict[str, Any]] | None:
     with nvml() as library:
         if library is None:
             return None
-        driver = _ask(library, library.nvmlSystemGetDriverVersion)
+        driver = ask(library, library.nvmlSystemGetDriverVersion)
         found = []
-        for index in range(library.nvmlDeviceGetCount()):
-            handle = library.nvmlDeviceGetHandleByIndex(index)
-            memory = _ask(library, library.nvmlDeviceGetMemoryInfo, handle)
-            capability = _ask(library, library.nvmlDeviceGetCudaComputeCapability, handle)
-            limit = _ask(library, library.nvmlDeviceGetEnforcedPowerLimit, handle)
+        for handle in handles(library):
+            memory = ask(library, library.nvmlDeviceGetMemoryInfo, handle)
+            capability = ask(library, library.nvmlDeviceGetCudaComputeCapability, handle)
+            limit = ask(library, library.nvmlDeviceGetEnforcedPowerLimit, handle)
             found.append(
                 {
-                    "name": _ask(library, library.nvmlDeviceGetName, handle),
+                    "name": ask(library, library.nvmlDeviceGetName, handle),
                     "memory_mib": memory.total / 2**20 if memory else None,
                     "compute_capability": f"{capability[0]}.{capability[1]}" if capability else None,
                     "driver": driver,
+                    "vbios": ask(library, library.nvmlDeviceGetVbiosVersion, handle),
                     "power_limit_w": limit / 1000 if limit else None,
-                    "max_sm_mhz": _ask(library, library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_SM),
+                    "max_sm_mhz": ask(library, library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_SM),
                 }
             )
         return found
 
 
-def _ask(library: Any, function: Any, *arguments: Any) -> Any:
+def visible_gpus(environment: Mapping[str, str]) -> list[int] | None:
+    """Which cards an engine with these variables will use; None means all of them.
+
+    A `CUDA_VISIBLE_DEVICES` by UUID is taken for all: what is shown is then too much rather than too little.
+    """
+    told = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if told is None:
+        return None
+    words = [word.strip() for word in told.split(",") if word.strip()]
+    if any(not word.lstrip("-").isdigit() for word in words):
+        return None
+    found = []
+    for word in words:
+        # As CUDA does: the first invalid number ends the list, so -1 hides every card.
+        if int(word) < 0:
+            break
+        found.append(int(word))
+    return found
+
+
+def memory_mib(gpus: list[int] | None = None) -> tuple[float, float] | None:
+    """(used, free) MiB, summed over these cards; None where NVML does not tell, or where there is no card."""
+    with nvml() as library:
+        if library is None:
+            return None
+        told = [ask(library, library.nvmlDeviceGetMemoryInfo, handle) for handle in handles(library, gpus)]
+        if not told or any(memory is None for memory in told):
+            return None
+        return sum(memory.used for memory in told) / 2**20, sum(memory.free for memory in told) / 2**20
+
+
+def cotenants(gpus: list[int] | None = None, *, ours: frozenset[int] = frozenset()) -> list[CoTenant] | None:
+    """Processes with a compute context on these cards, without `ours`; None where NVML does not tell.
+
+    In a container NVML may give pids of the host's namespace, or none: an empty list is then no proof.
+    """
+    with nvml() as library:
+        if library is None:
+            return None
+        found = []
+        count = 0
+        for index, handle in enumerate(handles(library)):
+            if gpus is not None and index not in gpus:
+                continue
+            count += 1
+            running = ask(library, library.nvmlDeviceGetComputeRunningProcesses, handle)
+            if running is None:
+                return None
+            for process in running:
+                if process.pid not in ours:
+                    used = process.usedGpuMemory
+                    found.append(CoTenant(index, process.pid, _name(process.pid), used / 2**20 if used else None))
+        return found if count else None
+
+
+def sample(library: Any, index: int, handle: Any) -> dict[str, Any]:
+    """One reading of one card; what it does not tell is None. `energy_mj` is a counter since the driver was loaded."""
+    memory = ask(library, library.nvmlDeviceGetMemoryInfo, handle)
+    power = ask(library, library.nvmlDeviceGetPowerUsage, handle)
+    util = ask(library, library.nvmlDeviceGetUtilizationRates, handle)
+    reasons = ask(library, library.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    return {
+        "index": index,
+        "power_w": None if power is None else power / 1000,
+        "energy_mj": ask(library, library.nvmlDeviceGetTotalEnergyConsumption, handle),
+        "util_percent": None if util is None else util.gpu,
+        "memory_used_mib": None if memory is None else round(memory.used / 2**20, 1),
+        "sm_mhz": ask(library, library.nvmlDeviceGetClockInfo, handle, library.NVML_CLOCK_SM),
+        "memory_mhz": ask(library, library.nvmlDeviceGetClockInfo, handle, library.NVML_CLOCK_MEM),
+        "temperature_c": ask(library, library.nvmlDeviceGetTemperature, handle, library.NVML_TEMPERATURE_GPU),
+        "throttle": None if reasons is None else throttle_words(reasons),
+    }
+
+
+def throttle_words(bits: int) -> list[str]:
+    """The names of the reasons in NVML's bit mask; a bit of a newer driver is shown by its value."""
+    known = [word for bit, word in THROTTLE_REASONS.items() if bits & bit]
+    unknown = bits & ~sum(THROTTLE_REASONS)
+    return [*known, hex(unknown)] if unknown else known
+
+
+def handles(library: Any, gpus: list[int] | None = None) -> list[Any]:
+    """Handles of these cards (all by default); none where the count can't be had."""
+    count = ask(library, library.nvmlDeviceGetCount) or 0
+    wanted = range(count) if gpus is None else [index for index in gpus if index < count]
+    found = [ask(library, library.nvmlDeviceGetHandleByIndex, index) for index in wanted]
+    return [handle for handle in found if handle is not None]
+
+
+def ask(library: Any, function: Any, *arguments: Any) -> Any:
+    """Call NVML; None where this card or driver does not answer."""
     try:
         return function(*arguments)
     except library.NVMLError:
+        return None
+
+
+def _name(pid: int) -> str | None:
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
         return None

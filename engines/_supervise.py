@@ -22,6 +22,8 @@ import psutil
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+# A process in an uninterruptible driver call outlives even SIGKILL; it is reported, not waited for.
+KILL_LIMIT_S = 20.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -38,19 +40,25 @@ def main() -> int:
     except OSError as error:
         os.write(status_fd, f"error {error.strerror}: {error.filename}\n".encode())
         return 127
-    os.write(status_fd, f"pid {child.pid}\n".encode())
-    os.close(status_fd)
+    try:
+        os.write(status_fd, f"pid {child.pid}\n".encode())
+        os.close(status_fd)
+    except OSError:
+        # Nobody reads any more: the driver is gone already, which the next line sees.
+        pass
     while child.poll() is None:
         if select.select([read_fd], [], [], 0.1)[0] and not os.read(read_fd, 1):
             break
     end_family(child, grace_s)
     code = child.returncode
+    if code is None:
+        return 128 + signal.SIGKILL
     return 128 - code if code < 0 else code
 
 
 def _die_with_parent() -> None:
     # The last net: should this supervisor itself be killed, the kernel ends the engine.
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(sign, signal.SIG_DFL)
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -58,19 +66,22 @@ def _die_with_parent() -> None:
 def end_family(child: subprocess.Popen[bytes], grace_s: float) -> None:
     """SIGTERM to the child's group, then SIGKILL to every descendant that is left; all are reaped."""
     _signal_group(child.pid, signal.SIGTERM)
+    for process in _descendants():
+        # Those that left the group get their chance to end in order too; those in it must not get a second SIGTERM,
+        # which llama-server takes for "at once".
+        if _group_of(process.pid) != child.pid:
+            _signal(process, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline and (child.poll() is None or _descendants()):
         time.sleep(0.02)
-    while left := _descendants():
+    deadline = time.monotonic() + KILL_LIMIT_S
+    while (left := _descendants()) and time.monotonic() < deadline:
         for process in left:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
+            _signal(process, signal.SIGKILL)
         child.poll()
         _reap(child.pid)
         time.sleep(0.02)
-    child.wait()
+    child.poll()
 
 
 def _descendants() -> list[psutil.Process]:
@@ -94,10 +105,24 @@ def _reap(except_pid: int) -> None:
                 continue
 
 
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
 def _signal_group(group: int, sign: signal.Signals) -> None:
     try:
         os.killpg(group, sign)
     except (ProcessLookupError, PermissionError):
+        return
+
+
+def _signal(process: psutil.Process, sign: signal.Signals) -> None:
+    try:
+        process.send_signal(sign)
+    except psutil.Error:
         return
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-import signal
+import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
 from engines._base import Engine, EngineError, ReadBack, sha256_text
+from engines._gguf import GgufError, read_gguf
+from engines._vram import ModelShape, shape_of_gguf
 
 
 class LlamaCpp(Engine):
@@ -72,14 +75,37 @@ class LlamaCpp(Engine):
         }
 
     def explain_exit(self, log_tail: str, code: int | None) -> str | None:
-        if "out of memory" in log_tail:
-            return "out of GPU memory while starting; lower max_seq_len or slots, or free the card (try doctor)"
-        if "invalid magic" in log_tail or "failed to load model" in log_tail or "error loading model" in log_tail:
-            line = next((line for line in log_tail.splitlines() if "error loading model" in line), "")
-            return f"llama.cpp can't load {self.config.model}: {line.strip() or 'see its log'}"
-        if code == 128 + signal.SIGKILL:
-            return "killed from outside while starting (out of memory, perhaps)"
+        line = next(
+            (line for line in log_tail.splitlines() if "error loading model" in line or "invalid magic" in line), ""
+        )
+        if line and "allocate" not in line and "out of memory" not in log_tail:
+            return f"llama.cpp can't load {self.config.model}: {line.strip()[:300]}"
         return None
+
+    def on_gpu(self) -> bool:
+        """A build with CUDA that is not told to stay on the CPU."""
+        words = " ".join(self.config.args)
+        if not super().on_gpu() or re.search(
+            r"(-ngl|--gpu-layers|--n-gpu-layers)[ =]0\b|(-dev|--device)[ =]none", words
+        ):
+            return False
+        return "device" in self.config.options or _is_linked_with_cuda(self.config.binary or "llama-server")
+
+    def model_shape(self) -> ModelShape | None:
+        return shape_of_gguf(self.config.model) if self.config.model else None
+
+
+def _is_linked_with_cuda(binary: str) -> bool:
+    """Whether the loader would bring CUDA in; where that can't be asked, it is taken for yes."""
+    found = shutil.which(str(Path(binary).expanduser()))
+    if found is None:
+        return True
+    try:
+        told = subprocess.run(["ldd", found], capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return True
+    # Backends can be plug-ins beside the binary, which the loader does not list.
+    return "cuda" in told or any(Path(found).resolve().parent.glob("libggml-cuda*"))
 
 
 def require_gguf(name: str, model: Path | None) -> None:
@@ -91,9 +117,10 @@ def require_gguf(name: str, model: Path | None) -> None:
     if model is None:
         raise EngineError(f"{name}: needs a `model`, the path of a GGUF file")
     try:
-        with model.open("rb") as file:
-            magic = file.read(4)
+        read_gguf(model)
+    except IsADirectoryError:
+        raise EngineError(f"{name}: model {model}: is a folder; make a GGUF of it with run_bench.py convert") from None
     except OSError as error:
         raise EngineError(f"{name}: model {model}: {error.strerror}; give the path of a GGUF file") from None
-    if magic != b"GGUF":
-        raise EngineError(f"{name}: model {model}: not a GGUF file; make one with run_bench.py convert")
+    except GgufError as error:
+        raise EngineError(f"{name}: model {error}; make one with run_bench.py convert") from None

@@ -31,6 +31,10 @@ class LlamaCppWheel(LlamaCpp):
         argv += ["--cache"] if config.cache else []
         return [*argv, *config.args]
 
+    def on_gpu(self) -> bool:
+        # The wheel is built for CPUs only.
+        return False
+
     def build_name(self, props: dict[str, Any]) -> str | None:
         # /props tells only "b0-unknown"; the wheel's version ends in the llama.cpp build that is in it.
         version = importlib.metadata.version("xllamacpp")

@@ -1,0 +1,43 @@
+"""Why an engine ended, in words: signals, and the few log lines that all CUDA servers share."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+_SIGNALS = {
+    signal.SIGILL: (
+        "ended by SIGILL: its binary has instructions that this CPU does not run (some virtual machines advertise AMX"
+        " and trap on it); build it with GGML_NATIVE=OFF: run_bench.py build"
+    ),
+    signal.SIGKILL: "killed from outside (SIGKILL); perhaps the host ran out of memory",
+}
+
+_GPU_MEMORY = r"cuda.*out of memory|out of memory.*cuda|OutOfMemoryError|cudaErrorMemoryAllocation|cudaMalloc failed"
+_HOST_MEMORY = r"bad_alloc|cannot allocate memory|failed to allocate.*(CPU|buffer)|unable to allocate.*CPU"
+_LINES: tuple[tuple[str, str], ...] = (
+    (
+        _GPU_MEMORY,
+        "out of GPU memory; lower max_seq_len or slots, or free the card (run_bench.py doctor shows the estimate)",
+    ),
+    (r"no kernel image is available", "built for another GPU than this one; build it with --cuda-arch of this card"),
+    (
+        r"driver version is insufficient|unsupported toolchain",
+        "the GPU driver is older than the CUDA that the engine was built with",
+    ),
+    (_HOST_MEMORY, "out of host memory"),
+    (r"address already in use|couldn'?t bind|failed to bind", "its port was taken"),
+    (r"cannot open shared object file|GLIBC\w*_[\d.]+' not found", "a library that it needs is missing"),
+    (r"unrecognized argument|unexpected argument|invalid argument:|unknown option", "it refuses its arguments"),
+)
+
+
+def explain_exit(log_tail: str, code: int | None) -> str | None:
+    """Words for an exit: a telling line of its log, or its signal (`code` is 128 + n); None if neither tells."""
+    for line in log_tail.splitlines():
+        for pattern, words in _LINES:
+            if re.search(pattern, line, re.IGNORECASE):
+                return f"{words}; its log says: {line.strip()[:300]}"
+    if code is not None and 128 < code < 128 + signal.NSIG:
+        return _SIGNALS.get(signal.Signals(code - 128))
+    return None

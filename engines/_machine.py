@@ -1,0 +1,171 @@
+"""Is the machine fit for an engine? The same checks before a start and in `doctor`; none of them starts anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import psutil
+
+from engines._base import Engine, EngineError
+from engines._gpu import cotenants, gpu_inventory, memory_mib, visible_gpus
+from engines._port import require_free_port
+from engines._vram import VramEstimate, estimate, largest_context
+
+MIN_FREE_DISK_MIB = 1024.0
+
+
+class Status(StrEnum):
+    """How a check came out; `unknown` is what can't be told here, and stops nothing."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of what was looked at."""
+
+    name: str
+    status: Status
+    told: str
+
+
+def checks(engine: Engine) -> Iterator[Check]:
+    """All checks of one engine, in the order in which a start would meet them."""
+    yield _attempt("files", engine.check, "model and binary are there")
+    if not engine.started_here:
+        ready = engine.is_ready()
+        told = f"{engine.base_url} answers" if ready else f"no server answers at {engine.base_url}"
+        yield Check("server", Status.OK if ready else Status.FAIL, told)
+        return
+    config = engine.config
+    yield _attempt("port", lambda: require_free_port(config.host, config.port), f"{config.port} is free")
+    yield from gpu_checks(engine)
+    yield threads_check(engine)
+    yield memory_check(engine)
+
+
+def require_gpu(engine: Engine) -> None:
+    """Refuse a start on a card that is in use or too small.
+
+    Raises:
+        EngineError: the first failed check, with how to mend it.
+    """
+    for check in gpu_checks(engine):
+        if check.status is Status.FAIL:
+            raise EngineError(f"{engine.config.name}: {check.told}")
+
+
+def gpu_checks(engine: Engine) -> Iterator[Check]:
+    """Card, other processes on it, and whether weights and KV fit."""
+    if not engine.on_gpu():
+        yield Check("gpu", Status.OK, "not used by this engine")
+        return
+    cards = gpu_inventory()
+    if not cards:
+        yield Check("gpu", Status.UNKNOWN, "no NVIDIA driver answers (NVML): GPU checks and figures are not measured")
+        return
+    gpus = visible_gpus(engine.env())
+    used = [card for index, card in enumerate(cards) if gpus is None or index in gpus]
+    if not used:
+        yield Check("gpu", Status.OK, "hidden from this engine (CUDA_VISIBLE_DEVICES)")
+        return
+    names = ", ".join(f"{card['name']} (compute {card['compute_capability']})" for card in used)
+    yield Check("gpu", Status.OK, f"{names}, driver {used[0]['driver']}")
+    yield cotenant_check(engine, gpus)
+    yield vram_check(engine, memory_mib(gpus))
+
+
+def cotenant_check(engine: Engine, gpus: list[int] | None) -> Check:
+    """Nobody else on the card; `options.allow_cotenants` lets it pass as a warning."""
+    others = cotenants(gpus)
+    if others is None:
+        return Check("co-tenants", Status.UNKNOWN, "NVML does not tell who else is on the GPU")
+    if not others:
+        return Check("co-tenants", Status.OK, "no other process on the GPU")
+    told = f"on the GPU is also {', '.join(str(other) for other in others[:3])}"
+    if engine.config.options.get("allow_cotenants"):
+        return Check("co-tenants", Status.WARN, told)
+    return Check("co-tenants", Status.FAIL, f"{told}; end it, or set options.allow_cotenants = true")
+
+
+def vram_check(engine: Engine, memory: tuple[float, float] | None) -> Check:
+    """The estimate with its parts against what is free: (used, free) MiB."""
+    need = vram_estimate(engine)
+    if need is None:
+        return Check("vram", Status.UNKNOWN, "the model's files do not tell how much GPU memory it needs")
+    if memory is None:
+        return Check("vram", Status.UNKNOWN, f"needs {need}; free memory is not told by NVML")
+    used, free = memory
+    # What the card holds back while idle is in the estimate's CUDA part, and already in `used`.
+    need_now = need.total_mib - min(used, need.context_mib / 2)
+    told = f"needs {need}, {free / 1024:.1f} GiB are free"
+    if need_now <= free:
+        return Check("vram", Status.OK, told)
+    config = engine.config
+    shape = engine.model_shape()
+    assert shape is not None
+    largest = largest_context(shape, free, slots=config.slots)
+    fits = f"max_seq_len = {largest:,} would fit with {config.slots} slots" if largest else "no context would fit"
+    return Check("vram", Status.FAIL, f"{told}; {fits}")
+
+
+def vram_estimate(engine: Engine) -> VramEstimate | None:
+    """What the engine will take of the GPU, in parts; None where its model's files do not tell."""
+    shape = engine.model_shape()
+    if shape is None:
+        return None
+    return estimate(shape, slots=engine.config.slots, max_seq_len=engine.config.max_seq_len)
+
+
+def threads_check(engine: Engine) -> Check:
+    """On a CPU, a core must be left to the load generator: llama.cpp's spinning barrier collapses otherwise."""
+    cores = len(os.sched_getaffinity(0))
+    threads = engine.config.threads
+    if engine.on_gpu() and gpu_inventory():
+        return Check("threads", Status.OK, f"{cores} cores; the engine runs on the GPU")
+    if threads is None:
+        return Check("threads", Status.WARN, f"{cores} cores; set threads to at most {max(1, cores - 1)}")
+    if threads >= cores and cores > 1:
+        return Check("threads", Status.WARN, f"{threads} threads on {cores} cores leave none to the load generator")
+    return Check("threads", Status.OK, f"{threads} of {cores} cores")
+
+
+def memory_check(engine: Engine) -> Check:
+    """Host memory against the size of the model's files."""
+    free = psutil.virtual_memory().available
+    model = engine.config.model
+    try:
+        files = [model] if model and model.is_file() else list(model.iterdir()) if model else []
+        size = sum(file.stat().st_size for file in files if file.is_file())
+    except OSError:
+        size = 0
+    told = f"{free / 2**30:.1f} GiB of host memory are free, the model's files have {size / 2**30:.1f}"
+    # On a GPU the files are only mapped and read through.
+    short = size > free and not engine.on_gpu()
+    return Check("memory", Status.WARN if short else Status.OK, told)
+
+
+def disk_check(folder: Path) -> Check:
+    """Whether captures and logs will fit."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free / 2**20
+    status = Status.OK if free >= MIN_FREE_DISK_MIB else Status.WARN
+    return Check("disk", status, f"{free / 1024:.1f} GiB are free for {folder}")
+
+
+def _attempt(name: str, action: object, good: str) -> Check:
+    assert callable(action)
+    try:
+        action()
+    except EngineError as error:
+        return Check(name, Status.FAIL, str(error))
+    return Check(name, Status.OK, good)
