@@ -80,8 +80,9 @@ def perf_texts(workload: str, pool: str, seed: int, count: int) -> list[str]:
     Raises:
         ValueError: more prompts are asked than there are pairs of opening words.
     """
-    r = random.Random(f"{workload}/{pool}/{seed}")  # noqa: S311 (a seed in the manifest is the point)
-    openings = _openings(r, (_WARMUP_OPENER_WORDS if pool == "warmup" else _OPENER_WORDS).split(), count)
+    # Two generators, so that the first n texts are the same however many are asked.
+    r, order = (random.Random(f"{workload}/{pool}/{seed}/{use}") for use in ("text", "order"))  # noqa: S311 (seeded)
+    openings = _openings(order, (_WARMUP_OPENER_WORDS if pool == "warmup" else _OPENER_WORDS).split(), count)
     # Drawn from a stock, since a thousand long prompts must be ready within the load process's second.
     stock = [_filled(r, _SENTENCES[i % len(_SENTENCES)]) for i in range(2000)]
     return [_text(r, workload, opening, stock) for opening in openings]
