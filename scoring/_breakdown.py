@@ -23,7 +23,7 @@ class Means:
 
 def cell_means(rounds: Sequence[CellFigures]) -> Means | None:
     """The means that a split needs; None where no request was ok."""
-    good = pd.concat([f.requests[f.requests["measured"] & f.requests["ok"]] for f in rounds]) if rounds else None
+    good = pd.concat([f.good for f in rounds]) if rounds else None
     if good is None or not good["ttft_ms"].notna().any():
         return None
     told = good["server_prompt_ms"].dropna()

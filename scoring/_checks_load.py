@@ -115,10 +115,8 @@ def timings_agree(facts: CellFacts) -> Finding:
     """
 
     def check(round_: RoundFacts) -> Finding:
-        frame = round_.figures.requests
-        told = frame[
-            frame["measured"] & frame["server_predicted_ms"].gt(0) & frame["server_predicted_n"].ge(TIMING_TOKENS)
-        ]
+        good = round_.figures.good
+        told = good[good["server_predicted_ms"].gt(0) & good["server_predicted_n"].ge(TIMING_TOKENS)]
         told = told[told["tpot_ms"].gt(0)]
         if told.empty:
             return unknown("the engine sends no timings (or too few tokens a request)")
@@ -140,8 +138,8 @@ def no_drift(facts: CellFacts) -> Finding:
     """
 
     def check(round_: RoundFacts) -> Finding:
-        frame = round_.figures.requests
-        good = frame[frame["measured"] & frame["ok"] & frame["tpot_ms"].gt(0)].sort_values("sent_ms")
+        good = round_.figures.good
+        good = good[good["tpot_ms"].gt(0)].sort_values("sent_ms")
         if len(good) < DRIFT_FROM:
             return not_applicable(f"{len(good)} requests are too few to see a drift")
         third = len(good) // 3

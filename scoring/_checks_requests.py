@@ -133,8 +133,8 @@ def not_cut(facts: CellFacts) -> Finding:
     """No answer ended with finish_reason length before its own limit, and no prompt was too long for the context."""
 
     def check(round_: RoundFacts) -> Finding:
-        frame = round_.figures.requests
-        refused = frame[frame["measured"] & frame["context_error"]]
+        measured = round_.figures.measured
+        refused = measured[measured["context_error"]]
         if len(refused):
             return failed(f"{len(refused)} prompts were refused as too long for the context")
         good = _good(round_)
@@ -208,8 +208,7 @@ def errors(facts: CellFacts) -> Finding:
     limit = float(facts.run.profile.get("error_limit") or 0.0)
 
     def check(round_: RoundFacts) -> Finding:
-        frame = round_.figures.requests
-        measured = frame[frame["measured"]]
+        measured = round_.figures.measured
         bad = measured[~measured["ok"]]
         if not len(measured):
             return failed("nothing was measured")
@@ -227,8 +226,8 @@ def never_restarted(facts: CellFacts) -> Finding:
     """The engine answered as the same build from the first to the last request, and did not go away in between."""
 
     def check(round_: RoundFacts) -> Finding:
-        frame = round_.figures.requests
-        gone = int((frame["measured"] & (frame["error_kind"] == ErrorKind.ENGINE_GONE.value)).sum())
+        frame = round_.figures.measured
+        gone = int((frame["error_kind"] == ErrorKind.ENGINE_GONE.value).sum())
         if gone:
             return failed(f"the engine was gone for {gone} requests")
         told = set(frame["system_fingerprint"].dropna())
@@ -264,8 +263,7 @@ def usage_plausible(facts: CellFacts) -> Finding:
 
 
 def _good(round_: RoundFacts) -> pd.DataFrame:
-    frame = round_.figures.requests
-    return frame[frame["measured"] & frame["ok"]]
+    return round_.figures.good
 
 
 def _asked(rounds: list[RoundFacts]) -> Counter[str]:

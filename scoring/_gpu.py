@@ -33,7 +33,7 @@ def add_gpu_figures(figures: CellFigures, samples: Sequence[JsonObject]) -> None
     known = [value for value in memory if value is not None]
     figures.values["peak_vram_mib"] = max(known) if known else None
     joules = energy_joules(samples)
-    good = figures.requests[figures.requests["measured"] & figures.requests["ok"]]
+    good = figures.good
     tokens = good["completion_tokens"].sum(skipna=False)
     figures.values["joules_per_token"] = joules / tokens if joules and tokens and tokens > 0 else None
     for name in ("peak_vram_mib", "joules_per_token"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from records import JsonObject
-from scoring.verdict import WITHIN_RUN
+from scoring.verdict import BLIND_NOTE, WITHIN_RUN
 
 DONE, FAILED_REQUESTS, VOID = 0, 1, 3
 """Exit codes (of design): done, requests failed, void."""
@@ -22,7 +22,10 @@ def verdict(comparison: JsonObject) -> JsonObject:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         summary = f"VOID: {reasons[0]}{more}"
     else:
-        summary = "; ".join([*(line["text"] for line in speed if line["metric"] == HEADLINE[0]), *_texts(answers)])
+        # In a cell that is graded the answers are the headline, in the others the throughput; caveats come once.
+        graded = {row["cell"] for row in comparison["quality"]}
+        fast = [line for line in speed if line["metric"] == HEADLINE[0] and line["cell"] not in graded]
+        summary = "; ".join(str(line["text"]) for line in [*fast, *answers]).replace(BLIND_NOTE, "")
         summary = summary or "nothing to compare"
     return {
         "void": void,
@@ -66,10 +69,6 @@ def _quality(comparison: JsonObject) -> list[JsonObject]:
             text = f"{engine}, {row['cell']}: {counts}, {pair['text']}"
             found.append({"cell": row["cell"], "candidate": engine, "verdict": pair["verdict"], "text": text})
     return found
-
-
-def _texts(rows: list[JsonObject]) -> list[str]:
-    return [str(row["text"]) for row in rows]
 
 
 def _caveats(comparison: JsonObject) -> list[str]:

@@ -38,6 +38,11 @@ class CellFigures:
 
     steady: Steady
     requests: pd.DataFrame
+    """`per_request` of the whole capture."""
+    measured: pd.DataFrame
+    """Its measured rows that count."""
+    good: pd.DataFrame
+    """Those without an error."""
     values: dict[str, float | None] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     samples: dict[str, Floats] = field(default_factory=dict)
@@ -68,8 +73,9 @@ def cell_figures(capture: Capture, objectives: Mapping[str, float | None] | None
         objectives: the profile's latency objectives (`ttft_ms`, `tpot_ms`, `e2e_ms`), for goodput.
     """
     frame = per_request(capture)
-    figures = CellFigures(find_steady(capture), frame)
-    good = frame[frame["measured"] & frame["ok"]]
+    measured = frame[frame["measured"]]
+    good = measured[measured["ok"]]
+    figures = CellFigures(find_steady(capture), frame, measured, good)
     open_loop = bool(good["scheduled_ms"].notna().any())
     for name in (*PER_REQUEST, *(FROM_SCHEDULE if open_loop else ())):
         values = good[name].dropna().to_numpy(float)
@@ -183,7 +189,7 @@ def _throughput(
     for worker, mine in good.groupby("worker", sort=True):
         windows = steady.of(str(worker))
         seconds = sum(window.length_s for window in windows)
-        measured = frame[frame["measured"] & (frame["worker"] == worker)]
+        measured = figures.measured[figures.measured["worker"] == worker]
         whole_s = (measured["end_ms"].max() - measured["sent_ms"].min()) / 1000
         if whole_s > 0:
             tok_s_whole += mine["completion_tokens"].sum() / whole_s

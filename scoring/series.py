@@ -31,7 +31,7 @@ def cell_series(capture: Capture, figures: CellFigures) -> JsonObject:
     Times are seconds since the worker's first measured send; workers are laid over each other by their own clocks.
     `tokens` holds tokens a second in equal bins, `distributions` the quantiles 0, 1 ... 100% in ms.
     """
-    measured = figures.requests[figures.requests["measured"]]
+    measured = figures.measured
     zero = float(measured["sent_ms"].min()) if measured["sent_ms"].notna().any() else 0.0
     return {
         "engine": capture.engine,
@@ -51,7 +51,7 @@ def cell_series(capture: Capture, figures: CellFigures) -> JsonObject:
 
 
 def _in_flight(figures: CellFigures, zero: float) -> JsonObject:
-    measured = figures.requests[figures.requests["measured"]]
+    measured = figures.measured
     # Every worker's user is another user; their clocks are only laid side by side.
     everyone = measured.assign(user=measured.groupby(["worker", "user"], sort=True).ngroup())
     times, number = in_flight_curve(everyone)

@@ -21,6 +21,8 @@ BETTER, WORSE = "better", "worse"
 WITHIN_RUN = "bootstrap within one run"
 """The method of an interval that is blind to the noise from run to run."""
 
+BLIND_NOTE = " (one run each: blind to run noise)"
+
 UNITS = {
     "joules_per_token": ("J/token", "lower"),
     "peak_vram_mib": ("MiB", "lower"),
@@ -57,7 +59,7 @@ def speed(ratio: Ratio, margin: float) -> Words:
     figure = f"{ratio.value:.{digits}f}x [{ratio.ci.low:.{digits}f}, {ratio.ci.high:.{digits}f}]"
     low, high = 1 / (1 + margin), 1 + margin
     blind = ratio.method == WITHIN_RUN
-    note = " (one run each: blind to run noise)" if blind else ""
+    note = BLIND_NOTE if blind else ""
     if ratio.ci.within(low, high):
         return Words(EQUIVALENT, f"{figure}, equivalent within {100 * margin:.3g}%{note}")
     bar_low, bar_high = (low, high) if blind else (1.0, 1.0)

@@ -1,0 +1,344 @@
+"""Every audit check passes on a clean run, and fails on one doctored in the one thing that it looks at."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from records import JsonObject
+from scoring.audit import CELL_CHECKS, ENGINE_CHECKS
+from scoring.compare import compare
+from tests.builders import RunBuilder, Speed, boxed, fail
+
+PERF, QUALITY = "concurrent_4.perf-short", "single.gsm8k"
+GPU = [{"name": "Test GPU", "driver": "1"}]
+
+Doctor = Callable[[RunBuilder], object]
+
+
+def built(*, rounds: int = 1, gpu: bool = False) -> RunBuilder:
+    run = RunBuilder(rounds=rounds)
+    speed = Speed(20, 10, users=4, requests=16, tokens=24)
+    run.perf(PERF, {"base": speed, "cand": speed})
+    answers = [boxed(7, "Let us see. " * 10)] * 5
+    run.answers(QUALITY, ["7"] * 5, {"base": answers, "cand": answers})
+    if gpu:
+        run.manifest["host"]["gpu"] = GPU
+        for key, state in run.states.items():
+            state["machine"] |= {"cotenants": [], "vram_before_mib": 10, "vram_ready_mib": 900, "vram_after_mib": 12}
+            run.gpu[key] = [{"t_ns": t, "gpus": [{"power_w": 100.0, "throttle": []}]} for t in range(100)]
+    return run
+
+
+def row_of(rows: list[JsonObject], check: str, engine: str = "cand", cell: str | None = None) -> JsonObject:
+    return next(r for r in rows if (r["check"], r["engine"], r["cell"]) == (check, engine, cell))
+
+
+def audited(run: RunBuilder, path: Path) -> JsonObject:
+    return compare(run.write(path / "run"), created="now")
+
+
+def test_a_clean_run_fails_no_check_and_is_not_void(tmp_path: Path) -> None:
+    comparison = audited(built(gpu=True), tmp_path)
+    bad = [r for r in comparison["audit"] if r["status"] in ("fail", "warn", "unknown")]
+    assert [r for r in bad if r["check"] != "no swapping"] == []
+    assert comparison["verdict"]["void"] is False
+    assert comparison["verdict"]["exit_code"] == 0
+
+
+def test_every_registered_check_has_a_row_for_every_engine_and_cell(tmp_path: Path) -> None:
+    rows = audited(built(), tmp_path)["audit"]
+    for engine in ("base", "cand"):
+        for check in ENGINE_CHECKS:
+            row_of(rows, check, engine)
+        for check in CELL_CHECKS:
+            row_of(rows, check, engine, PERF)
+            row_of(rows, check, engine, QUALITY)
+
+
+def perf(run: RunBuilder, **values: object) -> None:
+    for record in run.every_record("cand", PERF):
+        for name, value in values.items():
+            setattr(record, name, value)
+
+
+def state(run: RunBuilder, part: str, **values: object) -> None:
+    run.states["cand", 1][part] |= values
+
+
+def asked(run: RunBuilder, **values: object) -> None:
+    run.scenarios["cand", 1, PERF]["asked"] |= values
+
+
+def client(run: RunBuilder, **values: object) -> None:
+    run.scenarios["cand", 1, PERF]["client"] |= values
+
+
+def one_at_a_time(run: RunBuilder) -> None:
+    at = 0
+    for record in run.every_record("cand", PERF):
+        assert record.sent_ns is not None
+        shift = at - record.sent_ns
+        record.sent_ns += shift
+        record.end_ns += shift
+        at = record.end_ns + 1_000_000
+
+
+def slow_last_third(run: RunBuilder) -> None:
+    records = sorted((r for r in run.every_record("cand", PERF) if r.measured), key=lambda r: r.sent_ns or 0)
+    for record in records[-6:]:
+        assert record.first_token_ns is not None
+        assert record.last_token_ns is not None
+        record.last_token_ns = record.first_token_ns + 2 * (record.last_token_ns - record.first_token_ns)
+
+
+def cut_at_context(run: RunBuilder) -> None:
+    for record in run.every_record("cand", QUALITY):
+        record.finish_reason = "length"
+
+
+def refused_as_too_long(run: RunBuilder) -> None:
+    record = run.every_record("cand", QUALITY)[0]
+    fail(record)
+    record.error = {"kind": "http_status", "message": "HTTP 400: exceed_context_size_error"}
+
+
+def drop_one(run: RunBuilder) -> None:
+    run.records["cand", 1, QUALITY].pop()
+
+
+def other_build_in_round_2(run: RunBuilder) -> None:
+    run.states["cand", 2] = run.states["cand", 1] | {"readback": run.states["cand", 1]["readback"] | {"build": "b1"}}
+
+
+def drop_capture(run: RunBuilder) -> None:
+    del run.records["cand", 2, PERF]
+
+
+def another_prompt(run: RunBuilder) -> None:
+    run.every_record("cand", PERF)[-1].prompt_sha256 = "f" * 64
+
+
+def warm_up_measured(run: RunBuilder) -> None:
+    warm = next(r for r in run.every_record("cand", PERF) if not r.measured)
+    next(r for r in run.every_record("cand", PERF) if r.measured).prompt_sha256 = warm.prompt_sha256
+
+
+def one_error(run: RunBuilder) -> None:
+    fail(run.every_record("cand", QUALITY)[2])
+
+
+def engine_gone(run: RunBuilder) -> None:
+    fail(run.every_record("cand", QUALITY)[2], "engine_gone")
+    run.scenarios["cand", 1, QUALITY]["asked"]["requests"] = 5
+
+
+def restarted(run: RunBuilder) -> None:
+    run.every_record("cand", PERF)[-1].system_fingerprint = "b1-other"
+
+
+def slow_server(run: RunBuilder) -> None:
+    for record in run.every_record("cand", PERF):
+        assert record.server_timings is not None
+        record.server_timings["predicted_ms"] *= 0.7
+
+
+def throttled(run: RunBuilder) -> None:
+    for row in run.gpu["cand", 1][:10]:
+        row["gpus"][0]["throttle"] = ["hw_thermal_slowdown"]
+
+
+DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
+    (
+        "context per slot",
+        None,
+        lambda r: state(r, "readback", context_per_slot=1024),
+        "each slot has 1,024 tokens, 8,192",
+    ),
+    ("slots", None, lambda r: state(r, "readback", slots=1), "1 slots, 4 asked"),
+    ("same weights", None, lambda r: state(r, "weights", source_sha256="9" * 64), "999999999999"),
+    ("same model read back", None, other_build_in_round_2, "build differs from round to round"),
+    ("same sampling asked", None, lambda r: state(r, "asked", sampling={"temperature": 0.8}), "temperature 0.8"),
+    ("same sampling asked", None, lambda r: state(r, "probe", sampling_accepted=False), "refuses"),
+    ("thinking as asked", None, lambda r: state(r, "probe", thinking=True), "think text"),
+    ("same prompt tokens in the probe", None, lambda r: state(r, "probe", prompt_tokens={"a" * 64: 35}), "35 tokens"),
+    ("engine alive", None, lambda r: r.states["cand", 1].update(stop_reason="died", exit_code=-11), "exit code -11"),
+    ("engine alive", None, lambda r: r.states["cand", 1].update(stop_reason="the run ended: X"), "ended otherwise"),
+    ("alone on the GPU", None, lambda r: state(r, "machine", cotenants=[{"pid": 9, "name": "miner"}]), "miner"),
+    ("GPU not throttled", None, throttled, "hw_thermal_slowdown in 10.0%"),
+    ("memory freed", None, lambda r: state(r, "machine", vram_after_mib=900), "900 MiB after"),
+    ("memory freed", None, lambda r: state(r, "machine", processes_left=2), "2 of its processes"),
+    ("memory freed", None, lambda r: state(r, "machine", port_free_after=False), "port"),
+    ("no swapping", None, lambda r: state(r, "log_findings", swap_events=3), "3 swap events"),
+    ("round complete", PERF, lambda r: r.scenarios["cand", 1, PERF].update(complete=False), "did not end as asked"),
+    ("round complete", PERF, lambda r: asked(r, requests=99), "99 asked"),
+    ("concurrency achieved", PERF, one_at_a_time, "never more than 1"),
+    ("concurrency achieved", PERF, lambda r: asked(r, users=8), "8 in flight were asked"),
+    ("concurrency achieved", PERF, lambda r: asked(r, users=2), "4 in flight at once, 2 asked"),
+    ("client healthy", PERF, lambda r: client(r, cpu_share=0.99), "CPU 99%"),
+    ("client healthy", PERF, lambda r: client(r, loop_lag_ms_p99=40.0), "loop lag p99 40.0 ms"),
+    ("client healthy", PERF, lambda r: client(r, bottleneck=True, bottleneck_reason="late"), "bottleneck: late"),
+    ("client and server agree", PERF, slow_server, "of the server's"),
+    ("no drift", PERF, slow_last_third, "last third 2.0"),
+    ("same prompts asked", PERF, another_prompt, "1 prompts were asked only here"),
+    ("same prompts asked", QUALITY, drop_one, "0 prompts were asked only here, 1 only"),
+    ("warm-up apart", PERF, warm_up_measured, "1 of 2 warm-up prompts"),
+    ("same load asked", PERF, lambda r: asked(r, max_tokens=99), "max_tokens 99"),
+    ("same sampling", PERF, lambda r: asked(r, request_extras={"temperature": 0.8, "top_p": 1.0}), "temperature 0.8"),
+    ("same prompt tokens", PERF, lambda r: perf(r, prompt_tokens=35), "35 tokens here and 32 in the baseline"),
+    ("thinking off", PERF, lambda r: perf(r, reasoning="Hmm."), "16 of 16 answers think"),
+    ("thinking off", PERF, lambda r: perf(r, text="<think>\nHmm.</think> x"), "16 of 16 answers think"),
+    ("not cut at the context", QUALITY, cut_at_context, "each slot has 8,192 tokens"),
+    ("not cut at the context", QUALITY, refused_as_too_long, "refused as too long"),
+    ("cache cold", PERF, lambda r: perf(r, cached_tokens=31), "16 of 16 requests hit the cache"),
+    ("fixed length obeyed", PERF, lambda r: perf(r, finish_reason="stop"), "16 of 16 answers"),
+    ("fixed length obeyed", PERF, lambda r: perf(r, completion_tokens=23), "23 instead of 24"),
+    ("errors under the limit", QUALITY, one_error, "1 of 5 requests failed (aborted 1)"),
+    ("never restarted", PERF, restarted, "fingerprint changed"),
+    ("never restarted", QUALITY, engine_gone, "gone for 1"),
+    ("usage plausible", PERF, lambda r: perf(r, completion_tokens=3, max_tokens=3), "8.00 chunks a token"),
+    ("usage plausible", PERF, lambda r: perf(r, text="x"), "characters a token"),
+]
+
+
+@pytest.mark.parametrize(
+    ("check", "cell", "doctor", "evidence"),
+    DOCTORED,
+    ids=[f"{case[0]}: {case[3]}" for case in DOCTORED],
+)
+def test_a_doctored_run_fails_the_check_and_is_void(
+    tmp_path: Path, check: str, cell: str | None, doctor: Doctor, evidence: str
+) -> None:
+    run = built(gpu=True)
+    doctor(run)
+    comparison = audited(run, tmp_path)
+    row = row_of(comparison["audit"], check, "cand", cell)
+    assert row["status"] == "fail", row
+    assert evidence.replace("23 instead", "23 tokens instead") in row["evidence"]
+    assert comparison["verdict"]["void"] is True
+    assert comparison["verdict"]["exit_code"] == 3
+    assert comparison["verdict"]["summary"].startswith("VOID: ")
+    assert row_of(comparison["audit"], check, "base", cell)["status"] != "fail"
+
+
+def test_no_check_of_the_registry_is_without_a_test() -> None:
+    tested = {check for check, _, _, _ in DOCTORED}
+    assert tested == {*CELL_CHECKS, *ENGINE_CHECKS}
+
+
+def test_a_missing_round_is_incomplete_and_another_build_in_a_round_is_seen(tmp_path: Path) -> None:
+    run = built(rounds=2)
+    drop_capture(run)
+    run.states["cand", 2]["readback"]["build"] = "b1"
+    rows = audited(run, tmp_path)["audit"]
+    assert row_of(rows, "round complete", "cand", PERF)["evidence"].startswith("round 2 of 2 has no capture")
+    assert row_of(rows, "same model read back")["status"] == "fail"
+
+
+def test_evidence_names_the_round_it_is_from(tmp_path: Path) -> None:
+    run = built(rounds=2)
+    run.states["cand", 2]["readback"]["context_per_slot"] = 2048
+    row = row_of(audited(run, tmp_path)["audit"], "context per slot")
+    assert row["evidence"] == "round 2: each slot has 2,048 tokens, 8,192 asked"
+
+
+UNKNOWN: list[tuple[str, str | None, Doctor]] = [
+    ("context per slot", None, lambda r: state(r, "readback", context_per_slot=None)),
+    ("slots", None, lambda r: state(r, "readback", slots=None)),
+    ("same weights", None, lambda r: state(r, "weights", sha256=None, source_sha256=None)),
+    ("same model read back", None, lambda r: state(r, "readback", build=None, model=None)),
+    ("same sampling asked", None, lambda r: state(r, "probe", sampling_accepted=None)),
+    ("thinking as asked", None, lambda r: state(r, "probe", thinking=None)),
+    ("same prompt tokens in the probe", None, lambda r: state(r, "probe", prompt_tokens={})),
+    ("engine alive", None, lambda r: r.states["cand", 1].update(stop_reason=None)),
+    ("alone on the GPU", None, lambda r: state(r, "machine", cotenants=None)),
+    ("GPU not throttled", None, lambda r: r.gpu.pop(("cand", 1))),
+    ("memory freed", None, lambda r: state(r, "machine", vram_after_mib=None)),
+    ("no swapping", None, lambda r: r.states["cand", 1].update(kind="xserv")),
+    ("client healthy", PERF, lambda r: r.scenarios["cand", 1, PERF].update(client=None)),
+    ("client and server agree", PERF, lambda r: perf(r, server_timings=None)),
+    ("same prompt tokens", PERF, lambda r: perf(r, prompt_tokens=None)),
+    ("cache cold", PERF, lambda r: perf(r, cached_tokens=None, server_timings=None)),
+    ("not cut at the context", PERF, lambda r: perf(r, completion_tokens=None)),
+    ("fixed length obeyed", PERF, lambda r: perf(r, completion_tokens=None)),
+    ("usage plausible", PERF, lambda r: perf(r, completion_tokens=None)),
+    ("same sampling", PERF, lambda r: asked(r, request_extras=None)),
+]
+
+
+@pytest.mark.parametrize(("check", "cell", "doctor"), UNKNOWN, ids=[case[0] for case in UNKNOWN])
+def test_what_an_engine_cannot_tell_is_unknown_and_not_void(
+    tmp_path: Path, check: str, cell: str | None, doctor: Doctor
+) -> None:
+    run = built(gpu=True)
+    doctor(run)
+    comparison = audited(run, tmp_path)
+    assert row_of(comparison["audit"], check, "cand", cell)["status"] == "unknown"
+    assert comparison["verdict"]["void"] is False
+    assert any(line.startswith(f"{check}: ") for line in comparison["verdict"]["warnings"])
+
+
+def test_a_busy_client_and_errors_within_the_limit_are_warnings(tmp_path: Path) -> None:
+    run = built()
+    client(run, cpu_share=0.85)
+    one_error(run)
+    run.profile["error_limit"] = 0.25
+    comparison = audited(run, tmp_path)
+    assert row_of(comparison["audit"], "client healthy", "cand", PERF)["status"] == "warn"
+    assert row_of(comparison["audit"], "errors under the limit", "cand", QUALITY)["status"] == "warn"
+    assert comparison["verdict"]["exit_code"] == 1
+
+
+def test_a_shared_machine_that_breathes_by_a_fifth_is_a_warning_not_void(tmp_path: Path) -> None:
+    run = built()
+    records = sorted((r for r in run.every_record("cand", PERF) if r.measured), key=lambda r: r.sent_ns or 0)
+    for record in records[-6:]:
+        assert record.first_token_ns is not None
+        assert record.last_token_ns is not None
+        record.last_token_ns += (record.last_token_ns - record.first_token_ns) // 5
+    row = row_of(audited(run, tmp_path)["audit"], "no drift", "cand", PERF)
+    assert row["status"] == "warn"
+    assert "last third 1.2" in row["evidence"]
+
+
+def test_an_empty_think_block_is_not_thinking(tmp_path: Path) -> None:
+    run = built()
+    perf(run, text="<think>\n\n</think>\n\nThe answer is long enough to hold its tokens.")
+    assert row_of(audited(run, tmp_path)["audit"], "thinking off", "cand", PERF)["status"] == "pass"
+
+
+def test_an_interrupted_round_that_was_finished_later_is_a_warning(tmp_path: Path) -> None:
+    folder = built().write(tmp_path / "run")
+    (folder.round("cand", 1).path / "engine.partial-1.json").write_text("{}")
+    row = row_of(compare(folder, created="now")["audit"], "engine alive")
+    assert (row["status"], "started 2 times" in row["evidence"]) == ("warn", True)
+
+
+def test_a_resumed_quality_cell_counts_the_later_answer_and_no_error(tmp_path: Path) -> None:
+    run = built()
+    records = run.records["cand", 1, QUALITY]
+    lost = dataclasses.replace(records[1], chunk_ns=[], text="")
+    fail(lost, "cancelled")
+    run.records["cand", 1, QUALITY] = [records[0], lost, *records[1:]]
+    comparison = audited(run, tmp_path)
+    assert row_of(comparison["audit"], "errors under the limit", "cand", QUALITY)["status"] == "pass"
+    assert comparison["quality"][0]["engines"]["cand"]["correct"] == 5
+    assert comparison["verdict"]["exit_code"] == 0
+
+
+def test_weights_converted_from_the_baselines_file_are_the_same(tmp_path: Path) -> None:
+    run = built()
+    run.states["base", 1]["weights"] = {"sha256": "e" * 64, "source_sha256": None}
+    state(run, "weights", sha256="1" * 64, source_sha256="e" * 64)
+    assert row_of(audited(run, tmp_path)["audit"], "same weights")["status"] == "pass"
+
+
+def test_evidence_is_plain_text_of_one_line(tmp_path: Path) -> None:
+    for row in audited(built(gpu=True), tmp_path)["audit"]:
+        assert row["evidence"]
+        assert "\n" not in row["evidence"]
+        json.dumps(row, allow_nan=False)

@@ -1,0 +1,243 @@
+"""The comparison as a whole: same bytes, rounds as units, two runs, what is missing, where the time goes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from records import JsonObject, RunFolder
+from scoring.compare import compare, compare_runs, score
+from tests.builders import Answer, RunBuilder, Speed, boxed, fail
+
+CELL = "single.perf-short"
+
+
+def perf_run(rounds: int = 1, ratio: float = 0.9, run_noise: float = 0.0, seed: int = 1, **more: object) -> RunBuilder:
+    run = RunBuilder(rounds=rounds, seed=seed)
+    base = Speed(20, 10, requests=12, tokens=16, run_noise=run_noise, **more)  # type: ignore[arg-type]
+    cand = Speed(20 / ratio, 10 / ratio, requests=12, tokens=16, run_noise=run_noise, **more)  # type: ignore[arg-type]
+    run.perf(CELL, {"base": base, "cand": cand})
+    return run
+
+
+def row_of(comparison: JsonObject, metric: str, cell: str = CELL) -> JsonObject:
+    return next(r for r in comparison["performance"] if (r["cell"], r["metric"]) == (cell, metric))
+
+
+def test_the_same_captures_give_the_same_bytes_but_for_the_stamp(tmp_path: Path) -> None:
+    folder = perf_run(rounds=2).write(tmp_path / "run")
+    first, second = compare(folder, created="a"), compare(folder, created="b")
+    assert json.dumps(first | {"created": "b"}) == json.dumps(second)
+    assert first["created"] == "a"
+
+
+def test_with_several_rounds_the_run_is_the_unit(tmp_path: Path) -> None:
+    comparison = compare(perf_run(rounds=5, run_noise=0.02).write(tmp_path / "run"), created="now")
+    row = row_of(comparison, "tpot_ms_p50")
+    assert row["speed_ratio"]["cand"]["method"] == "welch"
+    assert row["speed_ratio"]["cand"]["verdict"] == "slower"
+    assert list(row["engines"]["base"]["rounds"]) == ["1", "2", "3", "4", "5"]
+    assert row["engines"]["base"]["ci"][0] < row["engines"]["base"]["value"] < row["engines"]["base"]["ci"][1]
+    assert not any("blind" in caveat for caveat in comparison["verdict"]["caveats"])
+
+
+def test_one_round_gives_a_bootstrap_that_says_what_it_is_blind_to(tmp_path: Path) -> None:
+    comparison = compare(perf_run().write(tmp_path / "run"), created="now")
+    ratio = row_of(comparison, "output_tok_s")["speed_ratio"]["cand"]
+    assert ratio["method"] == "bootstrap within one run"
+    assert any("blind" in caveat for caveat in comparison["verdict"]["caveats"])
+
+
+def test_one_round_calls_nothing_different_within_the_margin(tmp_path: Path) -> None:
+    comparison = compare(perf_run(ratio=0.975).write(tmp_path / "run"), created="now")
+    ratio = row_of(comparison, "output_tok_s")["speed_ratio"]["cand"]
+    assert ratio["ci"][1] < 1
+    assert ratio["verdict"] in ("equivalent", "inconclusive")
+
+
+def test_p99_is_withheld_and_the_report_says_so(tmp_path: Path) -> None:
+    comparison = compare(perf_run().write(tmp_path / "run"), created="now")
+    assert row_of(comparison, "ttft_ms_p99")["engines"]["base"] == {
+        "value": None, "ci": None, "n": 12, "rounds": {"1": None},
+    }  # fmt: skip
+    assert any("p99 is withheld" in caveat for caveat in comparison["verdict"]["caveats"])
+
+
+def test_the_three_parts_of_the_time_add_up(tmp_path: Path) -> None:
+    run = RunBuilder()
+    for timings, cell in ((False, "single.perf-short"), (False, "concurrent_4.perf-short")):
+        users = 4 if cell.startswith("c") else 1
+        speed = Speed(20.0 * users, 10, users=users, requests=16, tokens=16, timings=timings)
+        run.perf(cell, {"base": speed, "cand": speed})
+    rows = compare(run.write(tmp_path / "run"), created="now")["breakdown"]
+    for row in rows:
+        assert row["queue_ms"] + row["prefill_ms"] + row["decode_ms"] == pytest.approx(row["e2e_ms"])
+    loaded = next(r for r in rows if r["cell"] == "concurrent_4.perf-short")
+    assert loaded["prefill_ms"] == pytest.approx(20, rel=0.02)
+    assert loaded["queue_ms"] == pytest.approx(60, rel=0.02)
+    assert "concurrency 1" in loaded["source"]
+
+
+def test_server_timings_split_the_time_where_the_engine_sends_them(tmp_path: Path) -> None:
+    row = compare(perf_run().write(tmp_path / "run"), created="now")["breakdown"][0]
+    assert row["prefill_ms"] == pytest.approx(18, rel=0.02)
+    assert row["queue_ms"] == pytest.approx(2, rel=0.1)
+    assert row["source"].startswith("server timings")
+
+
+def quality_run(base: list[Answer], cand: list[Answer], rounds: int = 1) -> RunBuilder:
+    run = RunBuilder(rounds=rounds)
+    run.answers("single.gsm8k", [str(i) for i in range(len(base))], {"base": base, "cand": cand})
+    return run
+
+
+def test_a_missing_row_and_an_error_are_wrong_and_counted_apart(tmp_path: Path) -> None:
+    run = quality_run([boxed(i) for i in range(4)], [boxed(0), Answer("", error="aborted"), boxed(2), boxed(3)])
+    run.records["cand", 1, "single.gsm8k"].pop()
+    told = compare(run.write(tmp_path / "run"), created="now")["quality"][0]["engines"]["cand"]
+    assert (told["correct"], told["n"], told["errors"], told["missing"]) == (2, 4, 1, 1)
+    assert told["by_method"] == {"boxed": 2}
+
+
+def test_flips_carry_both_answers_and_their_completions(tmp_path: Path) -> None:
+    run = quality_run([boxed(0), boxed(1)], [boxed(0), boxed(9)])
+    comparison = compare(run.write(tmp_path / "run"), created="now")
+    assert comparison["quality"][0]["paired"]["cand"]["flips"] == [["gsm8k-0002", 0, "lost"]]
+    problem = comparison["problems"][1]
+    assert problem["flipped"] is True
+    assert problem["engines"]["cand"]["answer"] == "9"
+    assert "boxed{1}" in problem["engines"]["base"]["completion"]
+    assert problem["prompt"].startswith("Problem 2")
+
+
+def test_a_completion_is_carried_up_to_eight_kilobytes(tmp_path: Path) -> None:
+    long = Answer("so " * 10_000 + "\\boxed{0}")
+    run = quality_run([long], [long])
+    told = compare(run.write(tmp_path / "run"), created="now")["problems"][0]["engines"]["base"]
+    assert len(told["completion"]) == 8192
+    assert told["completion_chars"] == len(long.text)
+
+
+def test_repeats_give_the_noise_floor_beside_engine_against_engine(tmp_path: Path) -> None:
+    run = quality_run([boxed(i) for i in range(4)], [boxed(i) for i in range(4)], rounds=2)
+    last = run.records["cand", 2, "single.gsm8k"][-1]
+    last.text = last.text.replace("boxed{3}", "boxed{5}")
+    comparison = compare(run.write(tmp_path / "run"), created="now")
+    row = comparison["quality"][0]
+    assert row["self_agreement"]["cand"] == {
+        "pairs": 1, "n": 4, "flips": 1.0, "flip_share": 0.25, "answers_changed": 0.25,
+    }  # fmt: skip
+    assert row["self_agreement"]["base"]["flips"] == 0
+    kinds = {(r["kind"], r["a"], r["b"]): r["exact_match"] for r in comparison["divergence"]}
+    assert kinds["A/A", "base", "base"] == 1.0
+    assert kinds["A/A", "cand", "cand"] == 0.75
+    assert ("A/B", "base", "cand") in kinds
+
+
+def test_samples_are_clustered_by_problem(tmp_path: Path) -> None:
+    run = quality_run([boxed(i) for i in range(4)], [boxed(i) for i in range(4)])
+    for engine in run.engines:
+        records = run.records[engine, 1, "single.gsm8k"]
+        for record in list(records):
+            again = type(record)(**record.to_dict() | {"sample": 1, "id": record.id + "-1"})
+            if record.prompt_id.endswith("1"):
+                again.text = "\\boxed{77}"
+            records.append(again)
+        run.scenarios[engine, 1, "single.gsm8k"]["asked"]["samples"] = 2
+    row = compare(run.write(tmp_path / "run"), created="now")["quality"][0]
+    told = row["engines"]["cand"]
+    assert (told["correct"], told["n"], told["problems"]) == (7, 8, 4)
+    assert told["standard_error"] == pytest.approx(0.125)
+    assert row["paired"]["cand"]["mcnemar_p"] is None
+    assert row["paired"]["cand"]["difference"] == 0
+
+
+def test_failed_requests_give_exit_code_one_when_the_limit_allows_them(tmp_path: Path) -> None:
+    run = perf_run()
+    run.profile["error_limit"] = 0.5
+    fail(run.every_record("cand")[-1])
+    verdict = compare(run.write(tmp_path / "run"), created="now")["verdict"]
+    assert (verdict["void"], verdict["exit_code"]) == (False, 1)
+
+
+def test_an_engine_without_captures_is_void_and_still_compared(tmp_path: Path) -> None:
+    folder = perf_run().write(tmp_path / "run")
+    shutil.rmtree(folder.path / "cand")
+    comparison = compare(folder, created="now")
+    assert comparison["verdict"]["void"] is True
+    assert any("no capture of this cell" in reason for reason in comparison["verdict"]["reasons"])
+    assert row_of(comparison, "ttft_ms_p50")["engines"]["base"]["value"] is not None
+
+
+def test_nothing_captured_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"run\.json: no such file"):
+        compare(RunFolder(tmp_path), created="now")
+
+
+def test_score_grades_again_without_measuring(tmp_path: Path) -> None:
+    folder = quality_run([boxed(0), boxed(1)], [boxed(0), boxed(9)]).write(tmp_path / "run")
+    scores = score(folder)
+    assert scores["quality"] == compare(folder, created="now")["quality"]
+    assert scores["grader_version"]
+
+
+def two_runs(tmp_path: Path, doctor: dict[str, object] | None = None, **profile: object) -> JsonObject:
+    a, b = perf_run(), perf_run(seed=1)
+    b.profile |= profile
+    b.manifest["host"] |= doctor or {}
+    return compare_runs(a.write(tmp_path / "monday"), b.write(tmp_path / "tuesday"), created="now", engine_b="base")
+
+
+def statuses(comparison: JsonObject) -> dict[str, str]:
+    return {r["check"]: r["status"] for r in comparison["audit"] if r["check"].startswith("runs: ")}
+
+
+def test_two_runs_are_compared_under_labels_of_their_own(tmp_path: Path) -> None:
+    comparison = two_runs(tmp_path)
+    assert list(comparison["engines"]) == ["base@monday", "cand@monday", "base@tuesday"]
+    assert comparison["baseline"] == "base@monday"
+    assert comparison["run_id"] == "monday / tuesday"
+    row = row_of(comparison, "output_tok_s")
+    assert row["speed_ratio"]["base@tuesday"]["value"] == pytest.approx(1.0)
+    assert set(statuses(comparison).values()) == {"pass"}
+    assert comparison["verdict"]["void"] is False
+
+
+@pytest.mark.parametrize(
+    ("check", "doctor", "profile"),
+    [
+        ("runs: GPU", {"gpu": [{"name": "Another"}]}, {}),
+        ("runs: host", {"cpu": "another"}, {}),
+        ("runs: sampling", {}, {"sampling": {"temperature": 0.7, "top_p": 1.0}}),
+        ("runs: context", {}, {"max_seq_len": 4096}),
+        ("runs: thinking", {}, {"thinking": True}),
+    ],
+)
+def test_runs_whose_manifests_disagree_are_void(
+    tmp_path: Path, check: str, doctor: dict[str, object], profile: dict[str, object]
+) -> None:
+    comparison = two_runs(tmp_path, doctor, **profile)
+    assert statuses(comparison)[check] == "fail"
+    assert comparison["verdict"]["void"] is True
+
+
+def test_runs_with_other_prompts_or_weights_or_load_are_void(tmp_path: Path) -> None:
+    a, b = perf_run(), perf_run()
+    b.workloads["perf-short"] = b.workloads["perf-short"][::-1]
+    b.states["base", 1]["weights"]["source_sha256"] = "9" * 64
+    b.profile["cells"][0]["max_tokens"] = 99
+    comparison = compare_runs(a.write(tmp_path / "monday"), b.write(tmp_path / "tuesday"), created="now")
+    found = statuses(comparison)
+    assert (found["runs: prompts"], found["runs: model"], found["runs: load"]) == ("fail", "fail", "fail")
+
+
+def test_a_run_against_itself_and_an_unknown_engine_are_refused(tmp_path: Path) -> None:
+    folder = perf_run().write(tmp_path / "monday")
+    other = perf_run().write(tmp_path / "tuesday")
+    with pytest.raises(ValueError, match="two different runs"):
+        compare_runs(folder, folder, created="now")
+    with pytest.raises(ValueError, match="has no engine 'x'"):
+        compare_runs(folder, other, created="now", engine_a="x")
