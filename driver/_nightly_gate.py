@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from scoring.statistics import mcnemar_p, mean_clustered, paired_difference, welch_ratio
+from scoring import gate
+from scoring.statistics import mcnemar_p, mean_clustered, paired_difference
 
 Verdict = Literal["ok", "regression", "improved", "not judged"]
 
@@ -56,45 +57,59 @@ def decide(
     held = [night for night in baseline if len(night)]
     if not held or not len(tonight) or any(min(night) <= 0 for night in [*held, tonight]):
         return Decision("not judged", None, None, None, "no positive figure on both sides")
-    nights, now = [np.log(night) for night in held], np.log(tonight)
-    sign = 1.0 if higher_is_better else -1.0
-    if len(nights) >= FEWEST_NIGHTS:
-        # Rounds of one night share its temperature, its boot, its neighbours: the night is the unit.
-        means = np.array([night.mean() for night in nights])
-        effect = float(now.mean() - means.mean())
-        spread = float(means.std(ddof=1)) * math.sqrt(1 + 1 / len(means))
-        half = float(stats.t.ppf(0.975, len(means) - 1)) * spread
-        aa = max(spread, aa_sd or 0.0)
-        basis = f"prediction interval from {len(means)} nights"
-    else:
-        before = np.concatenate(nights)
-        effect = float(now.mean() - before.mean())
-        if len(before) + len(now) < 3 or min(len(before), len(now)) < 2:
-            if aa_sd is None:
-                return Decision(
-                    "not judged",
-                    math.exp(sign * effect),
-                    None,
-                    None,
-                    "one round a side says nothing of its noise; use rounds = 3 or more, or window:N",
-                )
-            half, aa, basis = 1.96 * aa_sd, aa_sd, "noise taken from the history"
-        else:
-            ratio = welch_ratio(tonight, [value for night in held for value in night])
-            assert ratio.ci is not None
-            half = (math.log(ratio.ci.high) - math.log(ratio.ci.low)) / 2
-            error = math.sqrt(now.var(ddof=1) / len(now) + before.var(ddof=1) / len(before))
-            aa = max(error, aa_sd or 0.0)
-            basis = f"Welch on the logarithms of {len(before)} and {len(now)} rounds"
-    effect *= sign
-    limit = max(threshold, 2 * aa)
-    evidence = f"{basis}; A/A sd {100 * aa:.2f}%"
-    verdict: Verdict = "ok"
-    if abs(effect) > half and abs(effect) > abs(math.log1p(-limit) if limit < 1 else limit):
-        verdict = "regression" if effect < 0 else "improved"
-    return Decision(
-        verdict, math.exp(effect), (math.exp(effect - half), math.exp(effect + half)), max(0.0, 1 - limit), evidence
-    )
+    if len(held) >= FEWEST_NIGHTS:
+        return _against_nights(held, tonight, higher_is_better, threshold, aa_sd or 0.0)
+    flat = [value for night in held for value in night]
+    if min(len(flat), len(tonight)) < 2:
+        return _single_rounds(flat, tonight, higher_is_better, threshold, aa_sd)
+    noise = max(gate.aa_sd(flat, tonight), aa_sd or 0.0)
+    found = gate.gate(flat, tonight, noise, threshold, better="higher" if higher_is_better else "lower")
+    assert found.ratio is not None and found.ci is not None and found.limit is not None
+    evidence = f"Welch on the logarithms of {len(flat)} and {len(tonight)} rounds; A/A sd {100 * noise:.2f}%"
+    ci = (found.ci.low, found.ci.high)
+    return Decision(_WORDS[found.verdict], found.ratio, ci, max(0.0, 1 - found.limit), evidence)
+
+
+_WORDS: dict[str, Verdict] = {
+    gate.OK: "ok",
+    gate.REGRESSION: "regression",
+    gate.IMPROVEMENT: "improved",
+    gate.NOT_JUDGED: "not judged",
+}
+
+
+def _against_nights(
+    nights: Sequence[Sequence[float]], tonight: Sequence[float], higher_is_better: bool, threshold: float, aa_sd: float
+) -> Decision:
+    """Tonight's mean against the prediction interval of one more night (Student's, on the logarithms).
+
+    Rounds of one night share its temperature, its boot and its neighbours, so the night is the unit.
+    """
+    means = np.array([np.log(night).mean() for night in nights])
+    effect = float(np.log(tonight).mean() - means.mean()) * (1 if higher_is_better else -1)
+    spread = float(means.std(ddof=1)) * math.sqrt(1 + 1 / len(means))
+    half = float(stats.t.ppf(0.975, len(means) - 1)) * spread
+    return _decision(effect, half, max(spread, aa_sd), threshold, f"prediction interval from {len(means)} nights")
+
+
+def _single_rounds(
+    before: Sequence[float], tonight: Sequence[float], higher_is_better: bool, threshold: float, aa_sd: float | None
+) -> Decision:
+    """One round a side says nothing of its noise; the history may."""
+    effect = float(np.log(tonight).mean() - np.log(before).mean()) * (1 if higher_is_better else -1)
+    if aa_sd is None:
+        advice = "one round a side says nothing of its noise; use rounds = 3 or more, or window:N"
+        return Decision("not judged", math.exp(effect), None, None, advice)
+    return _decision(effect, 1.96 * aa_sd, aa_sd, threshold, "noise taken from the history")
+
+
+def _decision(effect: float, half: float, noise: float, threshold: float, basis: str) -> Decision:
+    """The rule of `scoring.gate`, for an interval that does not come from Welch."""
+    limit = max(threshold, 2 * noise)
+    beyond = abs(effect) > half and 1 - math.exp(-abs(effect)) > limit
+    verdict: Verdict = ("regression" if effect < 0 else "improved") if beyond else "ok"
+    ci = (math.exp(effect - half), math.exp(effect + half))
+    return Decision(verdict, math.exp(effect), ci, max(0.0, 1 - limit), f"{basis}; A/A sd {100 * noise:.2f}%")
 
 
 def night_to_night_sd(nights: Sequence[Sequence[float]]) -> float | None:

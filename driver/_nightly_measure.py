@@ -10,6 +10,7 @@ from pathlib import Path
 from driver.errors import BenchError, ExitCode
 from driver.profile import Profile
 from records import JsonObject, RunFolder, read_json
+from reporting.history import own_comparisons
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def take_measured(folders: tuple[Path, ...]) -> Measure:
         folder = RunFolder(waiting.pop(0))
         if not folder.manifest.exists():
             raise BenchError(f"{folder.path}: no run.json there; give the folder of a run")
-        found = sorted(folder.path.glob("comparison-*.json"))
+        found = own_comparisons(folder)
         try:
             comparison = read_json(found[-1]) if found else _judged(folder)
         except (OSError, ValueError) as error:

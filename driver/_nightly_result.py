@@ -68,7 +68,9 @@ class NightResult:
         judged = [finding for finding in self.findings if finding.verdict != "not judged"]
         if not judged:
             return "NO BASELINE: measured and kept; nothing to compare with yet"
-        return f"OK: no regression in {len(judged)} figures"
+        seen = len(self.by_verdict("unconfirmed"))
+        more = f"; {seen} looked slower, and did not when measured again" if seen else ""
+        return f"OK: no regression in {len(judged)} figures{more}"
 
     def to_json(self) -> JsonObject:
         """The result for `--json`, `--notify` and scripts."""

@@ -43,19 +43,23 @@ def cell_loads(manifest: Mapping[str, Any]) -> dict[str, str]:
     nightly comparison is for.
     """
     profile = manifest.get("profile") or {}
-    shared = {key: profile.get(key) for key in ("sampling", "max_seq_len", "thinking", "cache", "seed", "rounds")}
-    # More rounds change the certainty of a figure, not the figure.
-    shared.pop("rounds")
+    shared = {key: profile.get(key) for key in ("sampling", "max_seq_len", "thinking", "cache", "seed")}
     workloads = manifest.get("workloads") or {}
     loads = {}
     for cell in profile.get("cells") or profile.get("scenarios") or []:
-        stem = str(cell.get("workload", "")).rsplit("/", 1)[-1].removesuffix(".jsonl")
-        name = cell.get("name") or f"{cell.get('scenario')}.{stem}"
-        asked = {key: value for key, value in cell.items() if key not in ("name", "cores")}
+        name, stem = cell_name(cell)
+        # More rounds change the certainty of a figure, not the figure.
+        asked = {key: value for key, value in cell.items() if key not in ("name", "rounds")}
         prompts = (workloads.get(stem) or {}).get("sha256")
         text = json.dumps([shared, asked, prompts], sort_keys=True, separators=(",", ":"))
         loads[name] = hashlib.sha256(text.encode()).hexdigest()
     return loads
+
+
+def cell_name(cell: Mapping[str, Any]) -> tuple[str, str]:
+    """A cell's name (its folder) and its workload's, from its section of a resolved profile."""
+    stem = str(cell.get("workload", "")).rsplit("/", 1)[-1].removesuffix(".jsonl")
+    return str(cell.get("name") or f"{cell.get('scenario')}.{stem}"), stem
 
 
 def engine_setup(engine_json: Mapping[str, Any]) -> JsonObject:

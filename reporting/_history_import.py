@@ -7,12 +7,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from records import JsonObject, RunFolder, read_json
-from reporting._history_identity import cell_loads, engine_setup, host_fingerprint
+from reporting._history_identity import cell_loads, cell_name, engine_setup, host_fingerprint
 from reporting._history_schema import HistoryError
 
 Status = Literal["running", "complete", "partial", "void"]
@@ -94,7 +95,7 @@ def read_run(folder: RunFolder) -> ImportedRun:
     """
     try:
         manifest = read_json(folder.manifest)
-        found = sorted(folder.path.glob("comparison-*.json"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+        found = own_comparisons(folder)
         if not found:
             raise HistoryError(f"{folder.path}: no comparison-*.json; score and compare the run first")
         return from_documents(manifest, read_json(found[-1]), folder)
@@ -104,6 +105,12 @@ def read_run(folder: RunFolder) -> ImportedRun:
         if isinstance(error, HistoryError):
             raise
         raise HistoryError(f"{folder.path}: cannot be imported: {type(error).__name__}: {error}") from None
+
+
+def own_comparisons(folder: RunFolder) -> list[Path]:
+    """The comparisons of a run by itself, oldest first; those against another run are left out."""
+    found = [path for path in folder.path.glob("comparison-*.json") if "-against-" not in path.name]
+    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFolder | None = None) -> ImportedRun:
@@ -164,11 +171,13 @@ def _engine(name: str, profile: Mapping[str, Any], folder: RunFolder | None, car
 
 def _unfinished(folder: RunFolder, profile: Mapping[str, Any]) -> bool:
     """Whether any cell that the profile asks for has not ended as asked."""
-    asked = list(cell_loads({"profile": profile}))
+    rounds = int(profile.get("rounds") or 1)
     for engine in profile.get("engines", []):
-        for number in range(1, int(profile.get("rounds") or 1) + 1):
-            if not all(folder.round(engine["name"], number).cell(cell).complete for cell in asked):
-                return True
+        for cell in profile.get("cells") or profile.get("scenarios") or []:
+            # A cell may ask for fewer rounds than the run has.
+            for number in range(1, int(cell.get("rounds") or rounds) + 1):
+                if not folder.round(engine["name"], number).cell(cell_name(cell)[0]).complete:
+                    return True
     return False
 
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from records import JsonObject
-from reporting._history_import import WHOLE_RUN, FigureRow, ImportedRun, QualityRow, read_run
+from reporting._history_import import WHOLE_RUN, FigureRow, ImportedRun, QualityRow, own_comparisons, read_run
 from reporting._history_merge import copy_in_memory, take_over
 from reporting._history_schema import VERSION, HistoryError, migrate
 from reporting._history_sql import insert, one_line
@@ -33,6 +33,7 @@ __all__ = [
     "ImportedRun",
     "QualityRow",
     "RunInfo",
+    "own_comparisons",
     "read_run",
 ]
 

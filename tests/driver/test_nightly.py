@@ -112,6 +112,7 @@ def test_a_slowdown_that_the_second_measurement_does_not_show_is_not_reported(tm
     result = host.run(slower={"llama": 0.10})
     assert result.exit_code == ExitCode.DONE
     assert {f.verdict for f in result.findings} == {"unconfirmed"}
+    assert "did not when measured again" in result.headline
 
 
 def test_only_what_looked_slower_is_measured_again(tmp_path: Path) -> None:
@@ -340,6 +341,20 @@ def test_a_baseline_that_is_none_is_a_usage_error(text: str) -> None:
     with pytest.raises(BenchError, match="window:N") as error:
         parse_choice(text)
     assert error.value.exit_code == ExitCode.USAGE
+
+
+def test_thirty_nights_fail_exactly_where_the_truth_says(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    slow, new_driver = {"slower": {"llama": 0.10}}, {"host": HOST | {"gpu": [HOST["gpu"][0] | {"driver": "575.2"}]}}
+    slower_driver = new_driver | {"slower": {"llama": 0.20}}
+    story: dict[int, tuple[dict[str, Any], int]] = {8: ({"void": True}, 3), 12: (slow, 1), 13: (slow, 1)}
+    story |= dict.fromkeys(range(18, 26), (slower_driver, 0))
+    story |= {night: (new_driver | {"slower": {"llama": 0.28}}, 1) for night in range(26, 31)}
+    truth = [story.get(night, ({}, 0)) for night in range(1, 31)]
+    found = [host.run(**changes).exit_code for changes, _ in truth]
+    assert found == [expected for _, expected in truth]
+    with host.history() as history:
+        assert len(history.runs(where="kind = 'nightly'")) == 30
 
 
 def hostile() -> NightResult:

@@ -83,6 +83,13 @@ def test_a_newer_scoring_of_a_run_replaces_its_figures_but_not_its_pin(tmp_path:
         assert history.get("a").pinned_utc
 
 
+def test_a_comparison_against_another_run_is_not_taken_for_the_run_itself(tmp_path: Path) -> None:
+    folder = night(tmp_path, "a", 1)
+    other = read_json(folder.comparison("1", "json")) | {"run_id": "b / a", "engines": ["llama@b", "llama@a"]}
+    write_json(folder.comparison("9-against-b", "json"), other)
+    assert [engine.engine for engine in read_run(folder).engines] == ["llama"]
+
+
 def test_a_run_with_a_failed_check_is_void_and_one_with_an_open_cell_partial(tmp_path: Path) -> None:
     assert read_run(night(tmp_path, "void", 1, void=True)).status == "void"
     folder = night(tmp_path, "partial", 1)
