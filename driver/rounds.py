@@ -44,7 +44,7 @@ def engine_config(section: EngineSection, profile: Profile) -> EngineConfig:
 def request_extras(engine: Engine, section: EngineSection, profile: Profile, cell: Cell) -> dict[str, Any]:
     """The request fields beyond messages: the profile's sampling, the engine's dialect, the profile's last word."""
     sampling = profile.sampling.model_dump(exclude_none=True)
-    return {**sampling, **engine.request_extras(fixed_length=cell.fixed_length), **section.request_extras}
+    return {**engine.request_fields(sampling, fixed_length=cell.fixed_length), **section.request_extras}
 
 
 def run_life(folder: RunFolder, profile: Profile, life: Life, display: Display) -> bool:
@@ -69,7 +69,12 @@ def run_life(folder: RunFolder, profile: Profile, life: Life, display: Display) 
     display.say(f"{life.engine.name} round {life.round}: starting {life.engine.kind}")
     try:
         with pinned(life.engine.cores):
-            context = running(engine, round_folder.server_log, ready_timeout_s=life.engine.ready_timeout_s)
+            context = running(
+                engine,
+                round_folder.server_log,
+                ready_timeout_s=life.engine.ready_timeout_s,
+                gpu_log=round_folder.gpu,
+            )
             alive = context.__enter__()
     except EngineError as error:
         state.update(stop_reason="never ready", log_tail=str(error))
@@ -107,8 +112,8 @@ def _initial_state(engine: Engine, life: Life, profile: Profile) -> JsonObject:
         "engine": config.name,
         "kind": config.kind,
         "round": life.round,
-        "argv": engine.argv(),
-        "env": engine.env(),
+        "argv": engine.shown_argv(),
+        "env": engine.shown_env(),
         "base_url": engine.base_url,
         "model": engine.model_name,
         "asked": {

@@ -9,11 +9,15 @@ from dataclasses import replace
 
 from engines._base import Engine, EngineConfig, EngineError, ReadBack
 from engines._gpu import gpu_inventory
+from engines._port import free_port
 from engines._probe import probe
-from engines._process import RunningEngine, free_port, running
+from engines._process import RunningEngine, running
 from engines.llama_cpp import LlamaCpp
 from engines.llama_cpp_wheel import LlamaCppWheel
 from engines.remote import Remote
+from engines.transformers_serve import TransformersServe
+from engines.vllm import Vllm
+from engines.xserv import Xserv
 
 __all__ = [
     "KINDS", "Engine", "EngineConfig", "EngineError", "ReadBack", "RunningEngine",
@@ -24,6 +28,9 @@ KINDS: dict[str, type[Engine]] = {
     "llama_cpp": LlamaCpp,
     "llama_cpp_wheel": LlamaCppWheel,
     "remote": Remote,
+    "transformers_serve": TransformersServe,
+    "vllm": Vllm,
+    "xserv": Xserv,
 }
 
 

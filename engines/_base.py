@@ -128,6 +128,14 @@ class Engine(ABC):
         """Ask the running engine what it really runs."""
         return ReadBack()
 
+    def request_fields(self, sampling: Mapping[str, Any], *, fixed_length: bool) -> dict[str, Any]:
+        """All that a request carries beyond model, messages, length and stream, in this engine's dialect."""
+        return {**self.request_extras(fixed_length=fixed_length), **self.sampling(sampling)}
+
+    def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The profile's sampling in this engine's dialect; what it has no word for is sent, to be refused openly."""
+        return dict(asked)
+
     def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
         """The request fields, in this engine's dialect, that put it in the mode that the profile asks for."""
         return {"ignore_eos": True} if fixed_length else {}

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import requests
@@ -11,6 +15,7 @@ import requests
 from engines._base import Engine
 
 TIMEOUT_S = 180.0
+BUSY_RETRIES = 5
 PROBES: tuple[list[dict[str, str]], ...] = (
     [{"role": "user", "content": "What is the capital of France? Answer with one word."}],
     [
@@ -19,10 +24,25 @@ PROBES: tuple[list[dict[str, str]], ...] = (
     ],
 )
 FIXED_TOKENS = 24
+# An empty pair is what some templates put before an answer without thinking.
+_NO_THOUGHT = re.compile(r"<think>\s*</think>")
 
 
-def probe(engine: Engine, *, sampling: dict[str, Any]) -> dict[str, Any]:
-    """Ask the running engine what a run will rely on.
+@dataclass(slots=True)
+class Answer:
+    """What one streamed request brought; None where the engine did not say."""
+
+    status: int
+    text: str = ""
+    reasoning: str = ""
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+def probe(engine: Engine, *, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask the running engine what a run will rely on; never raises for what it can't tell.
 
     Returns:
         prompt_tokens: {sha256 of the messages: tokens or None}, equal in two engines whose templates match;
@@ -30,88 +50,107 @@ def probe(engine: Engine, *, sampling: dict[str, Any]) -> dict[str, Any]:
         sampling_accepted; cache_hit: whether the same prompt asked twice came from a cache; notes: what went wrong.
     """
     notes: list[str] = []
-    tokens: dict[str, int | None] = {}
-    thinking: bool | None = None
-    accepted: bool | None = None
-    for messages in PROBES:
-        status, answer = _ask(engine, messages, sampling, fixed=False, notes=notes)
-        accepted = status == 200 if status in (200, 400, 422) else accepted
-        tokens[_sha256(messages)] = (answer.get("usage") or {}).get("prompt_tokens") if answer else None
-        if answer:
-            thinking = bool(thinking) or _thinks(answer)
-    _, answer = _ask(engine, PROBES[0], sampling, fixed=True, notes=notes)
+    answers = [_ask(engine, messages, sampling, fixed=False, notes=notes) for messages in PROBES]
+    # The first prompt a second time: a cache would show.
+    fixed = _ask(engine, PROBES[0], sampling, fixed=True, notes=notes)
+    good = [answer for answer in answers if answer and answer.status == 200]
+    told = [answer.status for answer in answers if answer and answer.status in (200, 400, 422)]
     return {
-        "prompt_tokens": tokens,
-        "thinking": thinking,
-        "fixed_length": _fixed(answer),
-        "sampling_accepted": accepted,
-        # PROBES[0] has just been asked a second time.
-        "cache_hit": _cache_hit(answer),
+        "prompt_tokens": {
+            messages_sha256(messages): answer.prompt_tokens if answer else None
+            for messages, answer in zip(PROBES, answers, strict=True)
+        },
+        "thinking": any(_thinks(answer) for answer in good) if good else None,
+        "fixed_length": _fixed(fixed),
+        "sampling_accepted": all(status == 200 for status in told) if told else None,
+        "cache_hit": None if fixed is None or fixed.cached_tokens is None else fixed.cached_tokens > 0,
         "notes": notes,
     }
 
 
+def messages_sha256(messages: list[dict[str, str]]) -> str:
+    """The identity of a prompt, as the records have it."""
+    canonical = json.dumps(messages, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
 def _ask(
-    engine: Engine, messages: list[dict[str, str]], sampling: dict[str, Any], *, fixed: bool, notes: list[str]
-) -> tuple[int | None, dict[str, Any] | None]:
+    engine: Engine, messages: list[dict[str, str]], sampling: Mapping[str, Any], *, fixed: bool, notes: list[str]
+) -> Answer | None:
+    """One streamed request, as the load sends them; None where no answer came."""
     body = {
         "model": engine.model_name or "default",
         "messages": messages,
-        "stream": False,
+        "stream": True,
+        "stream_options": {"include_usage": True},
         "max_tokens": FIXED_TOKENS,
-        **sampling,
-        **engine.request_extras(fixed_length=fixed),
+        **engine.request_fields(sampling, fixed_length=fixed),
     }
-    try:
-        with requests.Session() as session:
-            session.trust_env = False
-            answer = session.post(
-                engine.base_url + "/v1/chat/completions",
-                json=body,
-                timeout=TIMEOUT_S,
-                headers=engine.auth(),
-                allow_redirects=False,
-            )
-        if answer.status_code != 200:
-            notes.append(f"HTTP {answer.status_code}: {answer.text[:200]}")
-            return answer.status_code, None
-        value = answer.json()
-    except (requests.RequestException, ValueError) as error:
-        notes.append(f"{type(error).__name__}: {str(error)[:200]}")
-        return None, None
-    return 200, value if isinstance(value, dict) else None
+    for attempt in range(BUSY_RETRIES + 1):
+        try:
+            answer = _post(engine, body, notes)
+        except (requests.RequestException, ValueError) as error:
+            notes.append(f"{type(error).__name__}: {str(error)[:200]}")
+            return None
+        if answer.status != 503 or attempt == BUSY_RETRIES:
+            return answer
+        time.sleep(0.5)
+    return None
 
 
-def _choice(answer: dict[str, Any]) -> dict[str, Any]:
-    choices = answer.get("choices") or [{}]
-    return choices[0] if isinstance(choices[0], dict) else {}
+def _post(engine: Engine, body: dict[str, Any], notes: list[str]) -> Answer:
+    deadline = time.monotonic() + TIMEOUT_S
+    with requests.Session() as session:
+        # Proxies of the environment must not come between us and the engine; .netrc must not add a password.
+        session.trust_env = False
+        with session.post(
+            engine.base_url + "/v1/chat/completions",
+            json=body,
+            timeout=TIMEOUT_S,
+            headers=engine.auth(),
+            allow_redirects=False,
+            stream=True,
+        ) as response:
+            answer = Answer(response.status_code)
+            if response.status_code != 200:
+                notes.append(f"HTTP {response.status_code}: {' '.join(response.text.split())[:200]}")
+                return answer
+            for line in response.iter_lines():
+                if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
+                    _take(answer, json.loads(line[5:]), notes)
+                if time.monotonic() > deadline:
+                    notes.append(f"no end within {TIMEOUT_S:g} s")
+                    break
+            return answer
 
 
-def _thinks(answer: dict[str, Any]) -> bool:
-    message = _choice(answer).get("message") or {}
-    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-    return bool(reasoning.strip()) or "<think>" in (message.get("content") or "")
-
-
-def _fixed(answer: dict[str, Any] | None) -> bool | None:
-    if not answer:
-        return None
-    completion = (answer.get("usage") or {}).get("completion_tokens")
-    reason = _choice(answer).get("finish_reason")
-    if completion is None and reason is None:
-        return None
-    return reason == "length" and completion in (None, FIXED_TOKENS)
-
-
-def _cache_hit(answer: dict[str, Any] | None) -> bool | None:
-    if not answer:
-        return None
-    cached = ((answer.get("usage") or {}).get("prompt_tokens_details") or {}).get("cached_tokens")
+def _take(answer: Answer, event: Any, notes: list[str]) -> None:
+    if not isinstance(event, dict):
+        return
+    if error := event.get("error"):
+        notes.append(f"error in the stream: {str(error)[:200]}")
+    for choice in event.get("choices") or []:
+        delta = choice.get("delta") or {}
+        answer.text += delta.get("content") or ""
+        answer.reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
+        answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
+    usage = event.get("usage") or {}
+    answer.prompt_tokens = usage.get("prompt_tokens", answer.prompt_tokens)
+    answer.completion_tokens = usage.get("completion_tokens", answer.completion_tokens)
+    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
     if cached is None:
-        cached = (answer.get("timings") or {}).get("cache_n")
-    return None if cached is None else cached > 0
+        cached = (event.get("timings") or {}).get("cache_n")
+    if cached is not None:
+        answer.cached_tokens = cached
 
 
-def _sha256(messages: list[dict[str, str]]) -> str:
-    canonical = json.dumps(messages, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+def _thinks(answer: Answer) -> bool:
+    return bool(answer.reasoning.strip()) or "<think>" in _NO_THOUGHT.sub("", answer.text)
+
+
+def _fixed(answer: Answer | None) -> bool | None:
+    if answer is None or answer.status != 200 or (answer.finish_reason is None and answer.completion_tokens is None):
+        return None
+    if answer.finish_reason is not None and answer.finish_reason != "length":
+        return False
+    return answer.completion_tokens in (None, FIXED_TOKENS)

@@ -21,9 +21,7 @@ from engines._explain import explain_exit
 from engines._gpu import CoTenant, cotenants, memory_mib, visible_gpus
 from engines._machine import require_gpu
 from engines._meter import metering
-from engines._port import free_port, port_is_free, require_free_port
-
-__all__ = ["RunningEngine", "free_port", "log_tail", "port_is_free", "running"]
+from engines._port import port_is_free, require_free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 10.0

