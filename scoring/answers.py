@@ -115,11 +115,15 @@ _BOX = re.compile(
 )
 
 
+# An instruction that is repeated: \boxed{}, \boxed{...}, \boxed{your final answer}.
+_NO_ANSWER = re.compile(r"[\W_]*?(?:\\text\{)?(?:(?:the|your|final) )*+(?:(?:answer|ANSWER|Answer)[\W_]*)?")
+
+
 def _boxed(text: str) -> _Found | None:
     """The last box that closes and holds something; of boxes in a box the innermost."""
     last = ""
     for found in _BOX.finditer(text):
-        if re.search(r"\w", content := found[1] or found[2] or ""):
+        if _NO_ANSWER.fullmatch(content := found[1] or found[2] or "") is None:
             last = content
     if not last:
         return None

@@ -172,6 +172,13 @@ CASES = [
     ("x2", "2", WRONG),
     ("Total = 1.5e3", "1500", FLEXIBLE),
     ("\\boxed{\\dfrac{18}{1}}", "18", RIGHT),
+    # As gemma and its like end on GSM8K, from evaluation logs in public repositories:
+    ("9 eggs * $2 per egg = $18\n\n**Answer:** Janet makes **$18** every day at the farmers' market.", "18", RIGHT),
+    (r"* Earnings: $9 \times \$2 = \$18$" "\n\n**Answer:** Janet makes **\\$18** every day", "18", RIGHT),
+    (r"**Answer:** Janet saves **\$2** per week by purchasing the pass.", "2", RIGHT),
+    (r"Therefore, the final answer is: $\boxed{290}$. I hope it is correct.", "290", RIGHT),
+    (r"It is \boxed{18}. As asked, it is within \boxed{answer}, as \boxed{\text{your final answer}}.", "18", RIGHT),
+    (r"\boxed{...}", "18", WRONG),
 ]
 
 
