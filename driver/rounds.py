@@ -64,7 +64,12 @@ def run_life(folder: RunFolder, profile: Profile, life: Life, display: Display) 
     round_folder.path.mkdir(parents=True, exist_ok=True)
     set_aside(round_folder.engine_json)
     set_aside(round_folder.server_log)
-    engine = create(engine_config(life.engine, profile))
+    try:
+        engine = create(engine_config(life.engine, profile))
+        # Before the command line is made: it needs the binary.
+        engine.check()
+    except EngineError as error:
+        raise BenchError(str(error)) from None
     state = _initial_state(engine, life, profile)
     display.say(f"{life.engine.name} round {life.round}: starting {life.engine.kind}")
     try:
