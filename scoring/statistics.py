@@ -148,6 +148,8 @@ class Ratio:
 
 def geometric_mean(values: Sequence[float]) -> float:
     """The mean on the logarithm, of positive values: the mean of ratios, whichever way they are taken."""
+    if len(values) == 1:
+        return values[0]  # to the last digit
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 

@@ -515,7 +515,7 @@ def reference_run(*, wrong_context: bool = False) -> RunBuilder:
     run.perf("single.perf-medium", {base: Speed(17.7, 10.4), cand: Speed(28.0, 17.5, timings=False)})
     for users, rates in ((4, (317.1, 135.2)), (8, (322.5, 135.5))):
         speeds = {
-            engine: Speed.at_rate(rate, users, ttft, requests=32, timings=engine == base)
+            engine: Speed.at_rate(rate, users, ttft, requests=16, timings=engine == base)
             for engine, rate, ttft in zip(run.engines, rates, (30.0, 60.0), strict=True)
         }
         run.perf(f"concurrent_{users}.perf-medium", speeds)
