@@ -37,8 +37,12 @@ __all__ = [
     "read_run",
 ]
 
-GOOD = "run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR COALESCE(run.exit_code, 0) = 0)"
-"""SQL for a run that may serve as a baseline: complete, and not failed by its gate unless somebody pinned it."""
+GOOD = """run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR (COALESCE(run.exit_code, 0) = 0 AND NOT EXISTS(
+SELECT 1 FROM gate WHERE gate.run_id = run.run_id AND gate.verdict IN ('regression', 'suspected', 'unconfirmed'))))"""
+"""SQL for a run that may serve as a baseline: complete, and nothing in it looked slower, unless somebody pinned it.
+
+A night that only its second measurement cleared is left out too: its own figures are the wild ones.
+"""
 
 
 @dataclass(frozen=True, slots=True)

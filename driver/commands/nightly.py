@@ -91,7 +91,7 @@ def command(
     limit = parse_duration(time_limit) if time_limit else loaded.gate.time_limit_s
     options = NightlyOptions(
         history=history,
-        out=out,
+        out=out.resolve(),  # The load process runs in another folder; cron may run this in any.
         choice=parse_choice(baseline or loaded.gate.baseline),
         threshold=threshold or loaded.gate.threshold,
         engines=engines,
@@ -99,7 +99,7 @@ def command(
         confirm=not no_confirm,
         keep=None if measured else keep,
     )
-    measure = take_measured(measured) if measured else measure_with(find_profile(profile), out, quiet=as_json)
+    measure = take_measured(measured) if measured else measure_with(find_profile(profile), out.resolve(), quiet=as_json)
 
     def report(result: NightResult) -> None:
         # Also called when the night failed: whoever waits for a report gets one, and then the error.

@@ -115,6 +115,14 @@ def test_a_slowdown_that_the_second_measurement_does_not_show_is_not_reported(tm
     assert "did not when measured again" in result.headline
 
 
+def test_a_night_that_only_its_second_measurement_cleared_is_no_baseline(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    good = host.run()
+    host.second = {}
+    assert host.run(slower={"llama": 0.10}).by_verdict("unconfirmed")
+    assert host.run().findings[0].baseline == good.run_id
+
+
 def test_only_what_looked_slower_is_measured_again(tmp_path: Path) -> None:
     host = Host(tmp_path)
     two = profile(("llama", "xserv"))
