@@ -102,6 +102,7 @@ class Cell(_Section):
     duration_s: Seconds | None = None
     warmup: Count = 0
     samples: Positive = 1
+    rounds: Positive | None = None  # only the first rounds have this cell; by default all have it
     max_tokens: Positive
     fixed_length: bool = False
     users: Positive | None = None

@@ -10,7 +10,7 @@ from driver.errors import BenchError, ExitCode
 from records import JsonObject, RunFolder, read_json, write_json
 from reporting.html import html
 from reporting.markdown import markdown
-from scoring.compare import compare
+from scoring.compare import compare, compare_runs, score
 
 
 def stamp_now() -> str:
@@ -35,6 +35,35 @@ def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path
     path = folder.comparison(stamp, "json")
     write_json(path, comparison)
     return comparison, path
+
+
+def judge_runs(baseline: RunFolder, other: RunFolder) -> tuple[JsonObject, Path]:
+    """Compare two runs; the comparison is written into the second one's folder.
+
+    Raises:
+        BenchError: the captures cannot be read, or the runs have nothing in common.
+    """
+    stamp = stamp_now()
+    try:
+        comparison = compare_runs(baseline, other, created=stamp)
+    except (ValueError, OSError) as error:
+        raise BenchError(f"{baseline.run_id} and {other.run_id}: cannot be compared: {error}") from None
+    path = other.comparison(f"{stamp}-against-{baseline.run_id}", "json")
+    write_json(path, comparison)
+    return comparison, path
+
+
+def score_run(folder: RunFolder, *, cross_check: bool) -> JsonObject:
+    """Grade a run's answers; with `cross_check`, list where math-verify disagrees.
+
+    Raises:
+        BenchError: the captures cannot be read, or math-verify is not there.
+    """
+    try:
+        scores = score(folder)
+    except (ValueError, OSError) as error:
+        raise BenchError(f"{folder.path}: cannot be scored: {error}") from None
+    return scores
 
 
 def write_reports(comparison: JsonObject, json_path: Path) -> list[Path]:

@@ -26,7 +26,8 @@ def lives(profile: Profile) -> Iterator[Life]:
     """Rounds interleave the engines (A B A B), so that drift of the machine hits all alike."""
     for number in range(1, profile.rounds + 1):
         for engine in profile.engines:
-            yield Life(engine, number, profile.cells)
+            cells = tuple(cell for cell in profile.cells if cell.rounds is None or number <= cell.rounds)
+            yield Life(engine, number, cells)
 
 
 def pending(folder: RunFolder, life: Life) -> list[Cell]:

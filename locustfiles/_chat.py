@@ -19,6 +19,8 @@ from records import ErrorKind
 
 _run.install()
 
+DEFAULT_MAX_TOKENS = 128
+
 
 def api_key() -> str | None:
     """The key from the environment; it goes into the request's header and nowhere else."""
@@ -98,7 +100,7 @@ class ChatUser(User):
 
     def _body(self, ticket: Ticket) -> tuple[bytes, int]:
         options = self.session.options
-        max_tokens = ticket.prompt.max_tokens or options.max_tokens
+        max_tokens = options.max_tokens or ticket.prompt.max_tokens or DEFAULT_MAX_TOKENS
         body: dict[str, Any] = {
             "model": options.model or "default",
             "messages": list(ticket.prompt.messages),

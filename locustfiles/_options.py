@@ -72,7 +72,7 @@ def check(options: Any) -> dict[str, Any]:
         ("requests", 0),
         ("warmup", 0),
         ("retries", 0),
-        ("max_tokens", 1),
+        ("max_tokens", 0),
         ("samples", 1),
         ("duration", 0),
     ):

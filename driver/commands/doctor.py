@@ -1,0 +1,124 @@
+"""`doctor`: is this machine fit for a profile? And the backstop that ends engines which a killed run left behind."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from driver.errors import BenchError, ExitCode
+from driver.profile import EngineSection, Profile, ProfileError, load_profile
+from driver.rounds import engine_config
+from engines import EngineError, create
+from engines import _leftovers as leftovers
+from engines._gpu import gpu_inventory
+from engines._machine import Check, Status, checks, disk_check
+from scoring import tasks
+
+MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNKNOWN: "?   "}
+PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic", "pynvml", "datasets")
+
+
+@click.command(name="doctor")
+@click.argument("profile", required=False, type=click.Path(path_type=Path))
+@click.option("--clean", is_flag=True, help="End engines that a killed run left behind (by pid and start time).")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench-out"), show_default=True)
+def command(profile: Path | None, clean: bool, out: Path) -> int:
+    """Check what PROFILE needs on this machine, without running anything.
+
+    Exit code 0 where nothing fails, 4 where a run would be refused.
+    """
+    found = list(leftover_checks(clean=clean))
+    if profile is not None or not clean:
+        found += host_checks(out)
+    _show("machine", found)
+    failed = _failed(found)
+    if profile is not None:
+        loaded = load_profile(profile)
+        rows = list(workload_checks(loaded))
+        _show("workloads", rows)
+        failed += _failed(rows)
+        for section in loaded.engines:
+            rows = list(engine_checks(section, loaded))
+            _show(f"engine {section.name} ({section.kind})", rows)
+            failed += _failed(rows)
+    if failed:
+        raise BenchError(f"doctor: {failed} of the checks failed", ExitCode.FAILURE)
+    return int(ExitCode.DONE)
+
+
+def leftover_checks(*, clean: bool) -> Iterator[Check]:
+    """Engines that are remembered and live; with `clean`, strays are ended. A run at work is left alone."""
+    found = leftovers.find()
+    if not found:
+        yield Check("leftovers", Status.OK, "no engine of an earlier run lives")
+    for stray in found:
+        who = f"{stray.name}, pid {stray.pid}, {len(stray.processes)} processes"
+        if stray.driver_lives:
+            yield Check("leftovers", Status.WARN, f"{who}: of a run that is at work now")
+        elif not clean:
+            yield Check("leftovers", Status.FAIL, f"{who}: left by a killed run; end it with doctor --clean")
+        elif leftovers.end(stray):
+            yield Check("leftovers", Status.OK, f"{who}: ended")
+        else:
+            yield Check("leftovers", Status.FAIL, f"{who}: could not be ended")
+
+
+def host_checks(out: Path) -> list[Check]:
+    """Disk, packages and cards."""
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    packages = (
+        Check("packages", Status.FAIL, f"missing: {', '.join(missing)}; pip install -e .")
+        if missing
+        else Check("packages", Status.OK, "all are installed")
+    )
+    cards = gpu_inventory()
+    told = ", ".join(f"{card['name']} (compute {card['compute_capability']})" for card in cards or [])
+    gpu = (
+        Check("gpus", Status.OK, told)
+        if told
+        else Check("gpus", Status.UNKNOWN, "NVML answers for no card on this host")
+    )
+    return [disk_check(out), packages, gpu]
+
+
+def workload_checks(profile: Profile) -> Iterator[Check]:
+    """Whether every workload that a cell asks for can be read."""
+    for name in sorted({cell.workload for cell in profile.cells}):
+        section = profile.workloads.get(name)
+        try:
+            prompts = tasks.load_prompts(section.file if section and section.file else name, seed=profile.seed)
+            if section and (section.first or section.sample):
+                prompts = tasks.subset(prompts, first=section.first, sample=section.sample, seed=profile.seed)
+        except tasks.TaskError as error:
+            yield Check(name, Status.FAIL, str(error))
+            continue
+        measured = sum(prompt.pool == "measure" for prompt in prompts)
+        yield Check(name, Status.OK, f"{measured} prompts")
+
+
+def engine_checks(section: EngineSection, profile: Profile) -> Iterator[Check]:
+    """The checks that a start would meet."""
+    if section.model and section.model.startswith("convert:"):
+        source = Path(section.model.removeprefix("convert:")).expanduser()
+        found = Status.OK if source.is_dir() else Status.FAIL
+        yield Check("model", found, f"converted from {source} {'when run' if source.is_dir() else ': no such folder'}")
+        return
+    try:
+        engine = create(engine_config(section, profile))
+    except (EngineError, ProfileError) as error:
+        yield Check("configuration", Status.FAIL, str(error))
+        return
+    yield from checks(engine)
+
+
+def _show(title: str, rows: list[Check]) -> None:
+    click.echo(f"{title}:")
+    for row in rows:
+        click.echo(f"  {MARKS[row.status]} {row.name}: {row.told}")
+
+
+def _failed(rows: list[Check]) -> int:
+    return sum(row.status is Status.FAIL for row in rows)
