@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,9 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from driver._nightly_baseline import parse_choice
+from driver.commands.nightly import command as nightly_command
+from driver.profile import load_profile
 from reporting.history import History
 from tests.driver.nightly_builders import PROFILE, Night
 
@@ -232,3 +236,17 @@ def test_history_commands_list_trend_export_pin_merge_and_prune(cron: Cron) -> N
     assert "3 runs added" in cron.history("merge", other).stdout
     assert cron.history("prune").returncode == 2
     assert cron.history("prune", "--keep", "1").stdout == "1 runs forgotten\n"
+
+
+@pytest.mark.parametrize("path", ["profiles/nightly.toml", "docs/examples/llama-upgrade.toml"])
+def test_the_profiles_that_the_docs_name_can_be_read(path: str) -> None:
+    profile = load_profile(ROOT / path)
+    assert parse_choice(profile.gate.baseline)
+    assert profile.rounds >= 5
+
+
+def test_the_example_workflow_calls_the_command_with_options_that_it_has() -> None:
+    text = (ROOT / "docs/examples/nightly-workflow.yml").read_text()
+    used = set(re.findall(r"--[a-z-]+", text.partition("run_bench.py nightly")[2].partition("- if:")[0]))
+    known = {option for parameter in nightly_command.params for option in parameter.opts}
+    assert used and used <= known
