@@ -110,7 +110,7 @@ def _balanced(depth: int) -> str:
 
 
 _BOX = re.compile(
-    rf"(?:boxed|fbox)\s*+(?:\{{({_balanced(5)})\}}|(?<=\s)(-?\$?\d[\d,.]*))",
+    rf"(?:boxed|fbox)\s*+(?:\{{({_balanced(4)})\}}|(?<=\s)(-?\$?\d[\d,.]*))",
     re.DOTALL,
 )
 
@@ -123,7 +123,7 @@ def _boxed(text: str) -> _Found | None:
     """The last box that closes and holds something; of boxes in a box the innermost."""
     last = ""
     for found in _BOX.finditer(text):
-        if _NO_ANSWER.fullmatch(content := found[1] or found[2] or "") is None:
+        if _NO_ANSWER.fullmatch((content := found[1] or found[2] or "")[:LONGEST]) is None:
             last = content
     if not last:
         return None
