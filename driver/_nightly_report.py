@@ -17,7 +17,7 @@ def terminal(result: NightResult) -> list[str]:
     text += [f"  {printable(note)}" for note in [*result.void[1:], *result.breaks, *result.builds, *result.trends]]
     if result.findings:
         rows = [_row(finding) for finding in _sorted(result.findings)]
-        text += columns(_HEADER, rows)
+        text += columns(_HEADER, rows, limit=90)
     return text
 
 
