@@ -25,7 +25,7 @@ def run_with(gpu: dict[str, Any] | None) -> RunBuilder:
         # Ten seconds before and after, at another power: not of this cell.
         for t in range(start - 10 * 10**9, end + 10 * 10**9, 10**8):
             inside = start <= t <= end
-            sample = {**gpu, "power_w": gpu["power_w"] if inside else 900.0}  # type: ignore[index]
+            sample = {**gpu, "power_w": gpu["power_w"] if inside else 900.0}  # type: ignore[index, dict-item]
             run.gpu.setdefault(key, []).append({"t_ns": t, "gpus": [sample]})
     return run
 
