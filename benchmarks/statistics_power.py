@@ -56,12 +56,13 @@ def quality_outcomes(n: int, accuracy: float, discordant: float, nights: int, rn
         rng.multinomial(n, [accuracy - half, half, half, 1 - accuracy - half], nights), axis=0, return_counts=True
     )
     words: Counter[str] = Counter()
-    for table, count in zip(tables, counts, strict=True):
-        words[verdict.paired(*map(int, table), 0.02).words.word] += int(count)
+    for (both, won, lost, neither), count in zip(tables, counts, strict=True):
+        words[verdict.paired(int(both), int(won), int(lost), int(neither), 0.02).words.word] += int(count)
     return words
 
 
 def main() -> int:
+    """Print the shares; exit code 1 where the gate misses what it must hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nights", type=int, default=20_000)
     nights = parser.parse_args().nights

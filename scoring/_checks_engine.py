@@ -12,6 +12,7 @@ MEMORY_TOLERANCE_MIB = 256
 """GPU memory after an engine's end may exceed that before its start by so much (other contexts breathe)."""
 
 HARMLESS_THROTTLING = frozenset({"gpu_idle", "none", "applications_clocks_setting", "display_clock_setting"})
+POWER_CAP = "sw_power_cap"
 HARMFUL_SHARE = 0.01
 """From this share of samples on, throttling is more than a blink."""
 
@@ -211,7 +212,7 @@ def not_throttled(facts: EngineFacts) -> Finding:
             return passed(f"none in {len(rows)} samples")
         told = ", ".join(f"{reason} in {100 * n / len(rows):.1f}%" for reason, n in sorted(found.items()))
         # A power cap holds for all engines of a card alike: worth knowing, no reason to void.
-        serious = any(n / len(rows) > HARMFUL_SHARE for k, n in found.items() if "power" not in k.lower())
+        serious = any(n / len(rows) > HARMFUL_SHARE for k, n in found.items() if k.lower() != POWER_CAP)
         return failed(f"throttled: {told} of samples") if serious else warned(f"throttled: {told} of samples")
 
     return facts.each(check)

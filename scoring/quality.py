@@ -15,6 +15,7 @@ from scoring import tasks, verdict
 from scoring.answers import grade
 from scoring.captures import Capture
 from scoring.divergence import Answered, Key
+from scoring.sampling import pass_at_k
 from scoring.statistics import EQUIVALENCE_CONFIDENCE, mean_clustered, wilson
 
 COMPLETION_LIMIT = 8192
@@ -110,9 +111,10 @@ def answered(outcomes: Outcomes) -> dict[Key, Answered]:
 
 
 def engine_summary(outcomes: Outcomes) -> JsonObject:
-    """{correct, strict_correct, n, problems, accuracy, ci, strict_accuracy, truncated, no_answer, errors, missing,
-    by_method} of one engine; n counts answers (problems x samples). With several samples the interval is clustered by
-    problem.
+    """One engine's answers: {correct, strict_correct, n, problems, accuracy, ci, strict_accuracy, truncated, no_answer,
+    errors, missing, by_method, standard_error, pass_at_k}.
+
+    n counts answers (problems x samples). With several samples the interval is clustered by problem.
     """
     values = list(outcomes.values())
     n, correct = len(values), sum(o.correct for o in values)
@@ -131,21 +133,30 @@ def engine_summary(outcomes: Outcomes) -> JsonObject:
         "missing": sum(o.error == "missing" for o in values),
         "by_method": dict(sorted(Counter(o.method for o in values if o.error is None).items())),
         "standard_error": None,
+        "pass_at_k": None,
     }
     if n and n == len(means):
         summary["ci"] = wilson(correct, n).as_list()
     elif n:
         _, error, ci = mean_clustered(list(means.values()))
         summary["standard_error"] = error
+        goes = _goes(outcomes)
+        k = min(len(row) for row in goes.values())
+        summary["pass_at_k"] = {str(j): pass_at_k(list(goes.values()), j) for j in sorted({1, k})}
         summary["ci"] = [max(0.0, ci.low), min(1.0, ci.high)] if ci else None
     return summary
 
 
-def _problem_means(outcomes: Outcomes) -> dict[str, float]:
+def _goes(outcomes: Outcomes) -> dict[str, list[bool]]:
+    """Right or wrong of every sample, by problem."""
     goes: dict[str, list[bool]] = {}
     for (prompt_id, _), outcome in outcomes.items():
         goes.setdefault(prompt_id, []).append(outcome.correct)
-    return {prompt_id: sum(row) / len(row) for prompt_id, row in goes.items()}
+    return goes
+
+
+def _problem_means(outcomes: Outcomes) -> dict[str, float]:
+    return {prompt_id: sum(row) / len(row) for prompt_id, row in _goes(outcomes).items()}
 
 
 def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> JsonObject | None:

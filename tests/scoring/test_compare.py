@@ -151,6 +151,7 @@ def test_samples_are_clustered_by_problem(tmp_path: Path) -> None:
     told = row["engines"]["cand"]
     assert (told["correct"], told["n"], told["problems"]) == (7, 8, 4)
     assert told["standard_error"] == pytest.approx(0.125)
+    assert told["pass_at_k"] == {"1": pytest.approx(7 / 8), "2": 1.0}
     assert row["paired"]["cand"]["mcnemar_p"] is None
     assert row["paired"]["cand"]["difference"] == 0
 

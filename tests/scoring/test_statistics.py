@@ -109,6 +109,17 @@ def test_bootstrap_of_a_ratio_keeps_numerator_and_denominator_together() -> None
     assert draws == pytest.approx(np.full(s.BOOTSTRAP_DRAWS, 7.0))
 
 
+def test_the_normal_shortcut_has_the_bootstrap_s_distribution() -> None:
+    rng = np.random.default_rng(3)
+    busy = rng.gamma(5.0, 10.0, 900)
+    tokens = busy * rng.normal(2.0, 0.3, 900)
+    fast = s.bootstrap_mean(tokens, np.random.default_rng(1), busy)
+    chosen = np.random.default_rng(2).integers(0, 900, (2000, 900))
+    slow = tokens[chosen].sum(axis=1) / busy[chosen].sum(axis=1)
+    assert fast.mean() == pytest.approx(slow.mean(), rel=0.001)
+    assert fast.std() == pytest.approx(slow.std(), rel=0.08)
+
+
 def test_clustered_mean_counts_problems_not_samples() -> None:
     mean, error, ci = s.mean_clustered([0.0, 1.0, 0.5, 0.5])
     assert mean == 0.5
