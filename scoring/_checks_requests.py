@@ -61,7 +61,10 @@ def same_load(facts: CellFacts) -> Finding:
     """Concurrency, number of requests, lengths and samples asked are the baseline's."""
     if facts.is_baseline or not facts.baseline or not facts.rounds:
         return not_applicable("compared with the baseline, for the candidates")
-    keys = ("users", "rate", "requests", "duration_s", "warmup", "max_tokens", "fixed_length", "samples")
+    keys: tuple[str, ...] = ("shape", "users", "rate", "steps", "duration_s", "max_tokens", "fixed_length", "samples")
+    if not facts.run.asks_all(facts.cell):
+        # A resumed cell asks fewer in its last part.
+        keys += ("requests", "warmup")
     base = facts.baseline[0].capture.asked
     for round_ in facts.rounds:
         for key in keys:

@@ -143,7 +143,12 @@ class Run:
         for life in self.rounds.get(engine, []):
             folder = life.folder.cell(cell)
             if folder.requests.exists():
-                yield life, load_capture(folder, engine, life.number)
+                yield life, load_capture(folder, engine, life.number, resumable=self.asks_all(cell))
+
+    def asks_all(self, cell: str) -> bool:
+        """Whether the cell asks every prompt of its workload once (for each sample), and so can be resumed."""
+        section = self.cell_profile(cell)
+        return bool(section) and not section.get("requests") and not section.get("duration_s")
 
 
 def profile_cells(profile: JsonObject) -> list[JsonObject]:
@@ -223,8 +228,11 @@ _TIMINGS = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "cache_n", "
 _NUMBERS = ("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens")
 
 
-def load_capture(folder: CellFolder, engine: str, number: int) -> Capture:
+def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: bool = False) -> Capture:
     """Read `requests.jsonl` and `scenario.json` of one cell.
+
+    Where the cell is `resumable`, requests that were cut off and asked again later are superseded by the later ones. A
+    cell with a number of requests or a duration starts again as a whole, and may go round its prompts.
 
     Raises:
         ValueError: a line that is not the last cannot be read, or is no record; the message names the file.
@@ -276,7 +284,7 @@ def load_capture(folder: CellFolder, engine: str, number: int) -> Capture:
     frame["chars"] = [len(text) + len(thought) for text, thought in zip(texts, reasonings, strict=True)]
     frame["thought"] = [bool(thought) or _thinks(text) for text, thought in zip(texts, reasonings, strict=True)]
     frame["ok"] = frame["status"] == "ok"
-    frame["measured"] = (frame["phase"] != Phase.WARMUP.value) & ~_superseded(frame, scenario.get("asked") or {})
+    frame["measured"] = (frame["phase"] != Phase.WARMUP.value) & ~_superseded(frame, resumable)
     return Capture(
         engine=engine,
         cell=folder.name,
@@ -329,13 +337,10 @@ def _relative_ms(stamps: list[int | None], workers: list[str], origins: dict[str
     )
 
 
-def _superseded(frame: pd.DataFrame, asked: JsonObject) -> pd.Series[bool]:
-    """Requests cut by the client's or the engine's end and asked again later, as only a quality cell is resumed.
-
-    A cell with a number of requests or a duration starts again as a whole, and may go round its prompts.
-    """
+def _superseded(frame: pd.DataFrame, resumable: bool) -> pd.Series[bool]:
+    """Requests cut by the client's or the engine's end and asked again later under the same prompt and sample."""
     cut = frame["error_kind"].isin(NOT_THE_ENGINES_ANSWER) & (frame["phase"] != Phase.WARMUP.value)
-    if asked.get("requests") or asked.get("duration_s") or not cut.any():
+    if not resumable or not cut.any():
         return cut & False
     keys = frame[["prompt_id", "sample"]].assign(warmup=frame["phase"] == Phase.WARMUP.value)
     return cut & keys.duplicated(keep="last")

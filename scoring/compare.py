@@ -172,7 +172,9 @@ def _answers(
     golds = quality.graded_prompts(prompts)
     texts: dict[str, list[dict[divergence.Key, divergence.Answered]]] = {}
     if golds:
-        keys = quality.asked_keys(golds, [c for rounds in captured.values() for c, _ in rounds])
+        keys = quality.asked_keys(
+            golds, [c for rounds in captured.values() for c, _ in rounds], asks_all=run.asks_all(cell)
+        )
         graded = {
             engine: [quality.grade_capture(capture, golds, keys) for capture, _ in rounds]
             for engine, rounds in captured.items()

@@ -50,7 +50,7 @@ def graded_prompts(prompts: Iterable[tasks.Prompt]) -> dict[str, tasks.Prompt]:
     return {p.prompt_id: p for p in prompts if p.gold is not None and p.pool == tasks.MEASURE}
 
 
-def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture]) -> list[Key]:
+def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture], *, asks_all: bool) -> list[Key]:
     """What every engine owes an answer to, in the workload's order.
 
     All prompts with all samples; of a cell that asks a number of requests or a duration, what any engine was asked.
@@ -58,7 +58,7 @@ def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture])
     captures = list(captures)
     samples = max((int(c.asked.get("samples") or 1) for c in captures), default=1)
     keys = [(prompt_id, sample) for sample in range(samples) for prompt_id in prompts]
-    if not any(c.asked.get("requests") or c.asked.get("duration_s") for c in captures):
+    if asks_all:
         return keys
     asked = {key for c in captures for key in _keys(c)}
     return [key for key in keys if key in asked]

@@ -82,12 +82,12 @@ def in_flight_curve(requests: pd.DataFrame, tolerance_ms: float = 0.0) -> tuple[
 def find_steady(capture: Capture) -> Steady:
     """Find the steady windows of a cell's measured load.
 
-    Open-loop load (a rate, or a shape that changes the number of users) has no concurrency to hold: its window runs
-    from a worker's first to its last send, when it stopped admitting.
+    Load that is open, or changes by steps or a ramp, has no concurrency to hold: its window runs from a worker's first
+    to its last send, when it stopped admitting.
     """
     measured = capture.measured
-    open_loop = bool(capture.asked.get("rate") or capture.asked.get("shape"))
-    shares = None if open_loop else _asked_by_worker(capture.asked, capture.scenario, measured)
+    closed = capture.asked.get("shape") in (None, "closed") and not capture.asked.get("rate")
+    shares = None if not closed else _asked_by_worker(capture.asked, capture.scenario, measured)
     windows: list[Window] = []
     reached, pauses = 0, []
     at_asked_ms = area_ms = 0.0
@@ -127,8 +127,10 @@ def _asked_by_worker(asked: JsonObject, scenario: JsonObject, measured: pd.DataF
     users = asked.get("users")
     if len(seen) == 1 and isinstance(users, int) and users > 0:
         return dict.fromkeys(seen, users)
-    told = {str(w.get("worker")): w["users"] for w in scenario.get("workers") or [] if isinstance(w.get("users"), int)}
-    return {worker: told.get(worker, count) for worker, count in seen.items()}
+    told = {str(w.get("worker")): (w.get("asked") or {}).get("users") for w in scenario.get("workers") or []}
+    shares = {worker: told.get(worker) or count for worker, count in seen.items()}
+    # What the workers say is of use only where it adds up.
+    return shares if sum(shares.values()) == users else seen
 
 
 def _closed_windows(

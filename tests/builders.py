@@ -276,7 +276,8 @@ class RunBuilder:
             "asked": {
                 "users": users,
                 "rate": None,
-                "requests": len(measured) if workload.startswith("perf") else 0,
+                "requests": len(measured),
+                "shape": "closed",
                 "duration_s": None,
                 "warmup": counts["warmup"],
                 "max_tokens": max_tokens or (jobs[0].tokens if jobs else 0),

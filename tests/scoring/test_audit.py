@@ -134,7 +134,6 @@ def one_error(run: RunBuilder) -> None:
 
 def engine_gone(run: RunBuilder) -> None:
     fail(run.every_record("cand", QUALITY)[2], "engine_gone")
-    run.scenarios["cand", 1, QUALITY]["asked"]["requests"] = 5
 
 
 def restarted(run: RunBuilder) -> None:
@@ -175,13 +174,13 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("memory freed", None, lambda r: state(r, "machine", port_free_after=False), "port"),
     ("no swapping", None, lambda r: state(r, "log_findings", swap_events=3), "3 swap events"),
     ("round complete", PERF, lambda r: r.scenarios["cand", 1, PERF].update(complete=False), "did not end as asked"),
-    ("round complete", PERF, lambda r: asked(r, requests=99), "99 asked"),
+    ("round complete", PERF, lambda r: r.profile["cells"][0].update(requests=99), "99 asked"),
+    ("round complete", QUALITY, drop_one, "4 of 5 prompts"),
     ("concurrency achieved", PERF, one_at_a_time, "never more than 1"),
     ("concurrency achieved", PERF, lambda r: asked(r, users=8), "8 in flight were asked"),
     ("concurrency achieved", PERF, lambda r: asked(r, users=2), "4 in flight at once, 2 asked"),
     ("client healthy", PERF, lambda r: client(r, cpu_share=0.99), "CPU 99%"),
     ("client healthy", PERF, lambda r: client(r, loop_lag_ms_p99=40.0), "loop lag p99 40.0 ms"),
-    ("client healthy", PERF, lambda r: client(r, bottleneck=True, bottleneck_reason="late"), "bottleneck: late"),
     ("client and server agree", PERF, slow_server, "of the server's"),
     ("no drift", PERF, slow_last_third, "last third 2.0"),
     ("same prompts asked", PERF, another_prompt, "1 prompts were asked only here"),
@@ -222,7 +221,8 @@ def test_a_doctored_run_fails_the_check_and_is_void(
     assert comparison["verdict"]["void"] is True
     assert comparison["verdict"]["exit_code"] == 3
     assert comparison["verdict"]["summary"].startswith("VOID: ")
-    assert row_of(comparison["audit"], check, "base", cell)["status"] != "fail"
+    if check != "round complete":
+        assert row_of(comparison["audit"], check, "base", cell)["status"] != "fail"
 
 
 def test_no_check_of_the_registry_is_without_a_test() -> None:
@@ -291,6 +291,16 @@ def test_a_busy_client_and_errors_within_the_limit_are_warnings(tmp_path: Path) 
     assert row_of(comparison["audit"], "client healthy", "cand", PERF)["status"] == "warn"
     assert row_of(comparison["audit"], "errors under the limit", "cand", QUALITY)["status"] == "warn"
     assert comparison["verdict"]["exit_code"] == 1
+
+
+def test_a_lag_that_is_small_beside_what_is_measured_is_a_warning(tmp_path: Path) -> None:
+    run = built()
+    for record in run.every_record("cand", PERF):
+        assert record.sent_ns is not None
+        record.sent_ns -= 900_000_000
+    client(run, loop_lag_ms_p99=33.0, bottleneck=True, bottleneck_reason="its event loop was 33 ms late")
+    row = row_of(audited(run, tmp_path)["audit"], "client healthy", "cand", PERF)
+    assert (row["status"], "33 ms late" in row["evidence"]) == ("warn", True)
 
 
 def test_a_shared_machine_that_breathes_by_a_fifth_is_a_warning_not_void(tmp_path: Path) -> None:
