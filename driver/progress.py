@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -73,7 +73,7 @@ class Display:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet, soft_wrap=True, highlight=False)
-        self._live = sys.stderr.isatty() and not quiet
+        self.live = sys.stderr.isatty() and not quiet
         self._started = time.monotonic()
         self._cells_done = 0
         self.cells_total = 0
@@ -91,7 +91,7 @@ class Display:
         if seen:
             tail.read()
         title = f"cell {self._cells_done}/{self.cells_total} {label}"
-        if not self._live:
+        if not self.live:
             self.say(f"{title}: started" + (f", {total} requests" if total else ""))
             shown = _CellDisplay(tail, total, None, None, self.say, title)
             yield shown
@@ -131,3 +131,23 @@ class _CellDisplay:
             if self._total and self._tail.done:
                 left = f", about {(now - self._started) / self._tail.done * (self._total - self._tail.done):.0f} s left"
             self._say(f"{self._title}: {self._tail.done}/{self._total or '?'} {self._tail.figures()}{left}")
+
+
+@contextmanager
+def step_progress(display: Display, title: str) -> Iterator[Callable[[int, int], None]]:
+    """Progress of a job that counts its own steps: a bar on a terminal, a line each tenth in a log."""
+    said = -1
+
+    def plain(done: int, total: int) -> None:
+        nonlocal said
+        tenth = done * 10 // max(total, 1)
+        if tenth > said:
+            said = tenth
+            display.say(f"{title}: {done}/{total}")
+
+    if not display.live:
+        yield plain
+        return
+    with Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,253 @@
+"""Builds llama.cpp's server and llama-bench: portable flags, CUDA for the card that is there, once for each key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines._base import EngineError
+from engines._gpu import gpu_inventory
+from engines._source import Source, cache_dir, find_source
+
+TARGETS = ("llama-server", "llama-bench")
+DEFAULT_CUDA_ARCH = "120"  # RTX 5090, the reference card
+NEEDED_BYTES = {False: 2 * 2**30, True: 8 * 2**30}
+MIN_CUDA = {"120": (12, 8), "100": (12, 8), "90": (11, 8), "89": (11, 8)}
+EXTENSIONS = {"avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "bmi2": "BMI2", "avx512f": "AVX512"}
+"""CPU flag -> llama.cpp's option. AMX is left out: some virtual machines advertise it and trap on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What to build. `cuda` None means CUDA where a card is seen; `cuda_arch` overrides the card's own."""
+
+    cuda: bool | None = None
+    cuda_arch: tuple[str, ...] = ()
+    source: Path | None = None
+    jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """A finished build."""
+
+    folder: Path
+    provenance: dict[str, Any]
+
+    @property
+    def server(self) -> Path:
+        return self.folder / "bin" / "llama-server"
+
+    @property
+    def bench(self) -> Path:
+        return self.folder / "bin" / "llama-bench"
+
+
+Say = Callable[[str], None]
+
+
+def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], None]) -> BuildResult:
+    """Build, or find the same build done before.
+
+    Args:
+        request: what to build.
+        say: called with a line for each step.
+        on_progress: called with (done, total) steps of the compiler.
+
+    Raises:
+        EngineError: no source, compiler, nvcc or disk, a failed build, or a binary that this CPU can't run.
+    """
+    cuda = request.cuda if request.cuda is not None else bool(request.cuda_arch or gpu_inventory())
+    source = find_source(request.source, complete=cuda, say=say)
+    compiler = _compiler()
+    arches = _arches(request) if cuda else []
+    nvcc = _nvcc(arches) if cuda else None
+    flags = _flags(arches)
+    identity = json.dumps([source.identity, flags, compiler, nvcc])
+    folder = cache_dir() / "build" / hashlib.sha256(identity.encode()).hexdigest()[:16]
+    if done := _read(folder):
+        say(f"built already: {done.server}")
+        return done
+    _check_disk(folder, cuda)
+    folder.mkdir(parents=True, exist_ok=True)
+    say(f"building {source.build} ({'CUDA ' + ', '.join(arches) if cuda else 'CPU'}); log: {folder / 'build.log'}")
+    started = time.monotonic()
+    _compile(source, folder, flags, request.jobs, on_progress)
+    version = _run_version(folder / "bin" / "llama-server")
+    provenance = {
+        "source": source.to_dict(),
+        "flags": flags,
+        "compiler": compiler,
+        "nvcc": nvcc,
+        "cuda_arch": arches,
+        "version": version,
+        "sha256": {name: _sha256(folder / "bin" / name) for name in TARGETS},
+        "seconds": round(time.monotonic() - started, 1),
+        "built": time.time(),
+    }
+    (folder / "provenance.json").write_text(json.dumps(provenance, indent=2), encoding="utf-8")
+    return BuildResult(folder, provenance)
+
+
+def find_build() -> BuildResult | None:
+    """The newest finished build of the cache."""
+    found = [done for path in (cache_dir() / "build").glob("*/provenance.json") if (done := _read(path.parent))]
+    return max(found, key=lambda done: float(done.provenance.get("built", 0)), default=None)
+
+
+def _read(folder: Path) -> BuildResult | None:
+    try:
+        provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    result = BuildResult(folder, provenance)
+    return result if result.server.exists() else None
+
+
+def _compiler() -> str:
+    for name in ("cmake", "c++"):
+        if shutil.which(name) is None:
+            raise EngineError(f"build: no {name} on PATH; install it (Debian: apt-get install build-essential cmake)")
+    return _first_line(["c++", "--version"])
+
+
+def _nvcc(arches: list[str]) -> str:
+    path = shutil.which("nvcc") or ("/usr/local/cuda/bin/nvcc" if Path("/usr/local/cuda/bin/nvcc").exists() else None)
+    if path is None:
+        raise EngineError("build: no nvcc on PATH; install the CUDA toolkit, or build for the CPU with --cpu")
+    told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+    release = re.search(r"release (\d+)\.(\d+)", told)
+    version = (int(release[1]), int(release[2])) if release else (0, 0)
+    for arch in arches:
+        needed = MIN_CUDA.get(arch.rstrip("af"), (11, 0))
+        if version < needed:
+            raise EngineError(
+                f"build: nvcc {version[0]}.{version[1]} is too old for CUDA architecture {arch}: "
+                f"{needed[0]}.{needed[1]} or newer is needed"
+            )
+    return f"{version[0]}.{version[1]}"
+
+
+def _arches(request: BuildRequest) -> list[str]:
+    if request.cuda_arch:
+        for arch in request.cuda_arch:
+            if not re.fullmatch(r"\d{2,3}[af]?", arch):
+                raise EngineError(
+                    f"build: --cuda-arch {arch}: a number such as 120 (RTX 5090) or 90 (H200) was expected"
+                )
+        return list(request.cuda_arch)
+    seen = {gpu["compute_capability"].replace(".", "") for gpu in gpu_inventory() or [] if gpu["compute_capability"]}
+    return sorted(seen) or [DEFAULT_CUDA_ARCH]
+
+
+def _flags(arches: list[str]) -> list[str]:
+    flags = ["CMAKE_BUILD_TYPE=Release", "GGML_NATIVE=OFF", "LLAMA_CURL=OFF", "LLAMA_BUILD_UI=OFF"]
+    flags += ["LLAMA_USE_PREBUILT_UI=OFF", "LLAMA_BUILD_WEBUI=OFF", "LLAMA_BUILD_TESTS=OFF", "LLAMA_BUILD_EXAMPLES=OFF"]
+    flags += ["BUILD_SHARED_LIBS=OFF", "GGML_CCACHE=ON" if shutil.which("ccache") else "GGML_CCACHE=OFF"]
+    cpu = _cpu_flags()
+    flags += [f"GGML_{option}={'ON' if name in cpu else 'OFF'}" for name, option in EXTENSIONS.items()]
+    if arches:
+        flags += ["GGML_CUDA=ON", f"CMAKE_CUDA_ARCHITECTURES={';'.join(arches)}"]
+    return flags
+
+
+def _cpu_flags() -> set[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return set()
+    line = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return set(line.partition(":")[2].split())
+
+
+def _check_disk(folder: Path, cuda: bool) -> None:
+    place = folder
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < NEEDED_BYTES[cuda]:
+        raise EngineError(
+            f"build: {free / 2**30:.1f} GiB free at {place}, {NEEDED_BYTES[cuda] / 2**30:.0f} GiB are needed; "
+            "set ENGINEBENCH_CACHE to a roomier place"
+        )
+
+
+def _compile(source: Source, folder: Path, flags: list[str], jobs: int | None, on_progress: Any) -> None:
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    tree = folder / "tree"
+    configure = ["cmake", "-S", str(source.path), "-B", str(tree), *generator, *(f"-D{flag}" for flag in flags)]
+    compile_ = ["cmake", "--build", str(tree), "--target", *TARGETS, "-j", str(jobs or os.cpu_count() or 1)]
+    log_path = folder / "build.log"
+    with log_path.open("w", encoding="utf-8") as log:
+        for step in (configure, compile_):
+            log.write("$ " + " ".join(step) + "\n")
+            log.flush()
+            process = subprocess.Popen(
+                step,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    log.write(line)
+                    if found := re.match(r"\[(\d+)/(\d+)\]", line):
+                        on_progress(int(found[1]), int(found[2]))
+                    elif found := re.match(r"\[ *(\d+)%\]", line):
+                        on_progress(int(found[1]), 100)
+                code = process.wait()
+            except BaseException:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+                raise
+            if code:
+                log.flush()
+                raise EngineError(f"build: {_why(log_path)}; the log is {log_path}")
+    (folder / "bin").mkdir(exist_ok=True)
+    for name in TARGETS:
+        shutil.copy2(tree / "bin" / name, folder / "bin" / name)
+    shutil.rmtree(tree)
+
+
+def _why(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    if any("No space left on device" in line for line in lines):
+        return "the disk is full"
+    errors = [line.strip() for line in lines if re.search(r"\b(error|fatal|Error)\b", line)]
+    return (errors or lines or ["failed"])[0][:200]
+
+
+def _run_version(server: Path) -> str:
+    """What the binary says of itself; also the proof that this CPU can run it."""
+    done = subprocess.run([str(server), "--version"], capture_output=True, text=True, timeout=60)
+    if done.returncode == -signal.SIGILL:
+        raise EngineError(
+            "build: the result ends by SIGILL: this CPU does not run instructions that it advertises; "
+            "remove the build and use a host whose /proc/cpuinfo tells the truth"
+        )
+    text = (done.stdout + done.stderr).strip()
+    if done.returncode:
+        raise EngineError(f"build: the result does not run: {text[:200] or done.returncode}")
+    return next((line for line in text.splitlines() if line.startswith("version")), text.splitlines()[0])
+
+
+def _first_line(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
