@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ def figure(value: float | None, digits: int = 4) -> str:
 
 def quantity(value: float | None, unit: str | None) -> str:
     """A figure with its unit."""
-    return UNKNOWN if value is None else f"{figure(value)} {unit or ''}".strip()
+    return UNKNOWN if value is None else f"{figure(value)} {word(unit)}".strip()
 
 
 def ratio(value: float | None, ci: Sequence[float] | None = None) -> str:
@@ -79,6 +80,11 @@ def _places(ci: Sequence[float] | None) -> int:
     return 3 if ci and (ci[1] - ci[0] < 0.015 or min(abs(ci[0] - 1), abs(ci[1] - 1)) < 0.005) else 2
 
 
+def word(value: object) -> str:
+    """A unit or a verdict of ours, such as tok/s; whatever else has come into its place is left out."""
+    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9/% ]{1,24}", value) else ""
+
+
 def blind(told: dict[str, Any] | None) -> bool:
     """Whether a ratio's interval comes from within one run a side."""
     return bool(told) and (told or {}).get("method") == WITHIN_RUN
@@ -91,7 +97,7 @@ def ratio_with_interval(told: dict[str, Any] | None) -> str:
     ci = told.get("ci")
     dagger = DAGGER if blind(told) else ""
     return (
-        " ".join(word for word in (ratio(told["value"], ci), interval(ci), told.get("verdict") or "") if word) + dagger
+        " ".join(part for part in (ratio(told["value"], ci), interval(ci), word(told.get("verdict"))) if part) + dagger
     )
 
 

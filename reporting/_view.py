@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from records import JsonObject
-from reporting._format import LEAD_METRICS, blind, count, ratio
+from reporting._format import LEAD_METRICS, blind, count, ratio, word
 
 STATUSES = ("fail", "warn", "unknown", "pass", "not_applicable")
 
@@ -145,8 +145,8 @@ class View:
         spread = ratio(min(values))
         if ratio(max(values)) != spread:
             spread += f" to {ratio(max(values))}"
-        verdicts = Counter(r["verdict"] for r in told if r.get("value") is not None and r.get("verdict"))
-        words = ", ".join(f"{word} in {count(number, 'cell')}" for word, number in verdicts.most_common())
+        verdicts = Counter(word(r.get("verdict")) or "no verdict" for r in told if r.get("value") is not None)
+        words = ", ".join(f"{name} in {count(number, 'cell')}" for name, number in verdicts.most_common())
         return (
             f"throughput {spread} ({words})" if len(values) > 1 else f"throughput {spread} ({next(iter(verdicts), '')})"
         )

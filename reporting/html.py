@@ -34,6 +34,7 @@ from reporting._format import (
     ratio,
     ratio_with_interval,
     share,
+    word,
 )
 from reporting._problems import flip_grids, problems
 from reporting._view import View, cell_of
@@ -135,7 +136,7 @@ def _cards(view: View) -> list[tuple[str, list[Card]]]:
                 continue
             proof = f"{quantity((row['engines'].get(candidate) or {}).get('value'), 'tok/s')} against "
             proof += quantity((row["engines"].get(view.baseline) or {}).get("value"), "tok/s")
-            word = str(told.get("verdict") or "no verdict") + ("†" if blind(told) else "")
+            shown = (word(told.get("verdict")) or "no verdict") + ("†" if blind(told) else "")
             ci = told.get("ci")
             cards.append(
                 Card(
@@ -158,7 +159,7 @@ def _cards(view: View) -> list[tuple[str, list[Card]]]:
                 Card(
                     f"{one_line(row['workload'])}, right answers",
                     points(paired.get("difference")).replace(" points", " pt"),
-                    str(paired.get("verdict") or "no verdict"), _tone(paired), proof, f"95% {ends}" if ends else "",
+                    word(paired.get("verdict")) or "no verdict", _tone(paired), proof, f"95% {ends}" if ends else "",
                 )
             )  # fmt: skip
         found.append((candidate, cards))
@@ -193,7 +194,7 @@ class SpeedTable:
                     "scenario": row["scenario"],
                     "workload": row["workload"],
                     "metric": metric_name(row["metric"]),
-                    "unit": row.get("unit") or "",
+                    "unit": word(row.get("unit")),
                     "baseline": (engines.get(view.baseline) or {}).get("value"),
                     "candidates": [
                         _ratio_cell((engines.get(c) or {}).get("value"), (row.get("speed_ratio") or {}).get(c), factor)
@@ -215,7 +216,7 @@ def _ratio_cell(value: float | None, told: JsonObject | None, factor: float) -> 
         "value": value,
         "ratio": ratio(told.get("value"), told.get("ci")),
         "interval": interval(told.get("ci")),
-        "word": (told.get("verdict") or "") + ("†" if blind(told) else ""),
+        "word": word(told.get("verdict")) + ("†" if blind(told) else ""),
         "tone": _tone(told),
         "plot": _whisker(told, factor),
     }

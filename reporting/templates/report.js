@@ -33,7 +33,7 @@
     b.setAttribute("aria-label", open ? "Fold all parts" : "Open all folded parts");
   }));
 
-  const rows = (table) => [...table.rows].map((row) => [...row.cells]
+  const rows = (table) => [...table.rows].filter((row) => !row.hasAttribute("data-nocopy")).map((row) => [...row.cells]
     .filter((cell) => !cell.hasAttribute("data-nocopy"))
     .map((cell) => cell.textContent.replace(/\s+/g, " ").trim()));
   const markdown = (table) => {
