@@ -74,6 +74,7 @@ def end_family(child: subprocess.Popen[bytes], grace_s: float) -> None:
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline and (child.poll() is None or _descendants()):
         time.sleep(0.02)
+        _reap(child.pid)
     deadline = time.monotonic() + KILL_LIMIT_S
     while (left := _descendants()) and time.monotonic() < deadline:
         for process in left:
@@ -82,6 +83,8 @@ def end_family(child: subprocess.Popen[bytes], grace_s: float) -> None:
         _reap(child.pid)
         time.sleep(0.02)
     child.poll()
+    # Dead but uncollected would be left to an init that may be slow to collect.
+    _reap(child.pid)
 
 
 def _descendants() -> list[psutil.Process]:
