@@ -16,16 +16,33 @@ from driver.progress import Display
 from driver.resume import missing_prompts
 from driver.weights import describe_weights
 from engines import Engine, EngineConfig, EngineError, create, probe, running
+from engines.convert import convert
 from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, write_json
 from scoring import tasks
 
 
-def engine_config(section: EngineSection, profile: Profile) -> EngineConfig:
+def model_path(section: EngineSection, display: Display) -> Path | None:
+    """The model's file or folder; `convert:DIR` is converted now, unless that was done before.
+
+    Raises:
+        BenchError: it can't be converted.
+    """
+    if section.model is None or not section.model.startswith("convert:"):
+        return resolve_model(section.model)
+    folder = Path(section.model.removeprefix("convert:")).expanduser()
+    python = section.options.get("converter_python")
+    try:
+        return convert(folder, None, python=Path(python) if python else None, source=None, say=display.say).path
+    except EngineError as error:
+        raise BenchError(str(error)) from None
+
+
+def engine_config(section: EngineSection, profile: Profile, model: Path | None) -> EngineConfig:
     """What the engines package needs to know, from what the profile says."""
     return EngineConfig(
         name=section.name,
         kind=section.kind,
-        model=resolve_model(section.model),
+        model=model,
         model_name=section.model_name,
         port=section.port,
         slots=section.slots,
@@ -65,7 +82,7 @@ def run_life(folder: RunFolder, profile: Profile, life: Life, display: Display) 
     set_aside(round_folder.engine_json)
     set_aside(round_folder.server_log)
     try:
-        engine = create(engine_config(life.engine, profile))
+        engine = create(engine_config(life.engine, profile, model_path(life.engine, display)))
         # Before the command line is made: it needs the binary.
         engine.check()
     except EngineError as error:
@@ -138,7 +155,7 @@ def _initial_state(engine: Engine, life: Life, profile: Profile) -> JsonObject:
         "stop_reason": None,
         "readback": None,
         "probe": None,
-        "provenance": None,
+        "provenance": engine.provenance(),
         "machine": None,
         "log_findings": None,
     }

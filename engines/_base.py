@@ -144,6 +144,10 @@ class Engine(ABC):
         """Words for an exit that only this engine has; what all share is in `engines._explain`. None: nothing known."""
         return None
 
+    def provenance(self) -> dict[str, Any] | None:
+        """How the program was made (source, flags, compiler, hash), where that is known."""
+        return None
+
     def log_findings(self, log: Path) -> dict[str, Any]:
         """What the engine's log says that belongs in the report."""
         return {}

@@ -99,9 +99,11 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
     return BuildResult(folder, provenance)
 
 
-def find_build() -> BuildResult | None:
-    """The newest finished build of the cache."""
+def find_build(wanted: str | None = None) -> BuildResult | None:
+    """The newest finished build of the cache; `wanted` is a part of its source's name, such as b9371."""
     found = [done for path in (cache_dir() / "build").glob("*/provenance.json") if (done := _read(path.parent))]
+    if wanted is not None:
+        found = [done for done in found if wanted in str(done.provenance["source"]["build"])]
     return max(found, key=lambda done: float(done.provenance.get("built", 0)), default=None)
 
 

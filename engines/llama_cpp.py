@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from engines._base import Engine, EngineError, ReadBack, sha256_text
 from engines._gguf import GgufError, read_gguf
 from engines._vram import ModelShape, shape_of_gguf
+from engines.build import BuildResult, find_build
 
 
 class LlamaCpp(Engine):
@@ -28,6 +29,8 @@ class LlamaCpp(Engine):
         Raises:
             EngineError: there is none.
         """
+        if self.config.binary == "build":
+            return str(self._build().server)
         wanted = self.config.binary or "llama-server"
         found = shutil.which(str(Path(wanted).expanduser()))
         if found is None:
@@ -35,6 +38,17 @@ class LlamaCpp(Engine):
                 f"{self.config.name}: no executable {wanted!r}; make it with run_bench.py build, or set `binary`"
             )
         return found
+
+    def _build(self) -> BuildResult:
+        wanted = self.config.options.get("build")
+        found = find_build(str(wanted) if wanted else None)
+        if found is None:
+            which = f" of {wanted}" if wanted else ""
+            raise EngineError(f"{self.config.name}: no build{which} in the cache; make it with run_bench.py build")
+        return found
+
+    def provenance(self) -> dict[str, Any] | None:
+        return self._build().provenance if self.config.binary == "build" else super().provenance()
 
     def argv(self) -> list[str]:
         config = self.config

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from driver.errors import BenchError, ExitCode
-from driver.profile import EngineSection, Profile, ProfileError, load_profile
+from driver.profile import EngineSection, Profile, ProfileError, load_profile, resolve_model
 from driver.rounds import engine_config
 from engines import EngineError, create
 from engines import _leftovers as leftovers
@@ -107,7 +107,7 @@ def engine_checks(section: EngineSection, profile: Profile) -> Iterator[Check]:
         yield Check("model", found, f"converted from {source} {'when run' if source.is_dir() else ': no such folder'}")
         return
     try:
-        engine = create(engine_config(section, profile))
+        engine = create(engine_config(section, profile, resolve_model(section.model)))
     except (EngineError, ProfileError) as error:
         yield Check("configuration", Status.FAIL, str(error))
         return

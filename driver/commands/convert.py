@@ -1,0 +1,41 @@
+"""`convert`: safetensors to BF16 GGUF, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from driver.errors import BenchError
+from driver.progress import Display
+from engines import EngineError
+from engines.convert import convert, unpack
+
+
+@click.command(name="convert")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="The GGUF to write (with --unpack: the folder).")
+@click.option("--python", type=click.Path(path_type=Path), help="An interpreter that has torch and transformers.")
+@click.option(
+    "--source", type=click.Path(path_type=Path), help="A llama.cpp tree or archive instead of the pinned one."
+)
+@click.option("--unpack", "unpack_it", is_flag=True, help="The other way: MODEL is a GGUF, --out a safetensors folder.")
+def command(model: Path, out: Path | None, python: Path | None, source: Path | None, unpack_it: bool) -> int:
+    """Convert MODEL (a Hugging Face folder) to a BF16 GGUF with llama.cpp's converter, check it and note its source.
+
+    A profile does the same by itself with `model = "convert:MODEL"`.
+    """
+    display = Display()
+    try:
+        if unpack_it:
+            if out is None:
+                raise click.UsageError("--unpack needs --out FOLDER")
+            unpack(model, out, python=python, say=display.say)
+            click.echo(f"safetensors: {out}")
+            return 0
+        done = convert(model, out, python=python, source=source, say=display.say)
+    except EngineError as error:
+        raise BenchError(str(error)) from None
+    click.echo(f"gguf: {done.path}")
+    click.echo(f"{done.provenance['tensors']} tensors, source {done.provenance['source_sha256'][:16]}")
+    return 0
