@@ -153,6 +153,10 @@ _ANSWER_WORD = re.compile(
 _IS = re.compile(
     r"[^.:：。=\d\n]{0,40}?(?:\b(?:is|are|be|equals|est|es|é|è|ist|lautet)\b|[:：=是为為]|(?P<heading>[*_]*[ ]*\n))"
 )
+# "add 1 to get the final answer: 5 + 1 = 6" is a step.
+_ON_THE_WAY = re.compile(
+    r"\b(?:get|find|obtain|reach|determine|calculate)\s+(?:us |you )?(?:the|your|our|an) (?:final )?$"
+)
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。\n]")
 _FILLER = frozenset(
     {"the", "about", "approximately", "around", "roughly", "simply", "just", "exactly", "therefore", "thus", "then"}
@@ -166,7 +170,7 @@ def _stated(text: str) -> _Found | None:
     """The last "answer is ..." or "Answer: ..." that states one number."""
     for word in reversed(deque(_ANSWER_WORD.finditer(text), maxlen=32)):
         verb = _IS.match(text, word.end())
-        if verb is None:
+        if verb is None or _ON_THE_WAY.search(text[max(0, word.start() - 30) : word.start()]):
             continue
         statement = plain(text[verb.end() : verb.end() + LONGEST])
         # Under a heading a hyphen is the bullet of a list, not a sign.

@@ -172,6 +172,11 @@ CASES = [
     ("x2", "2", WRONG),
     ("Total = 1.5e3", "1500", FLEXIBLE),
     ("\\boxed{\\dfrac{18}{1}}", "18", RIGHT),
+    # As SmolLM2-135M ends on the word problems of this project:
+    ("4. Add 1 to the result to get the final answer: 1 + 0.25 = 0.25.\n\nSo, Rosa has 2 marbles now.", "2", FLEXIBLE),
+    ("So, 14 apples are each shared equally among 4 friends.\n\nThe final answer is 4.", "4", RIGHT),
+    ("we round to 11 kilometres.\n\nSo, the answer is 11.", "11", RIGHT),
+    ("The final answer is 1784 / 129 = 12.", "12", RIGHT),
     # As gemma and its like end on GSM8K, from evaluation logs in public repositories:
     ("9 eggs * $2 per egg = $18\n\n**Answer:** Janet makes **$18** every day at the farmers' market.", "18", RIGHT),
     (r"* Earnings: $9 \times \$2 = \$18$" "\n\n**Answer:** Janet makes **\\$18** every day", "18", RIGHT),
