@@ -16,7 +16,7 @@ POLICIES = {
 }
 
 ADJUDICATED: dict[str, bool] = {}
-"""Verdicts of the sources that are wrong, by source. Each of the 107 was read; none had to be overruled, the one that a
+"""Verdicts of the sources that are wrong, by source. The end of each of the 107 was read; none had to be overruled, the one that a
 lesser grader would (aime24#12: an unevaluated root, boxed, that comes to 540 exactly) included."""
 
 
