@@ -79,13 +79,13 @@ class Capture:
                 kind = str(record.error["kind"])
                 counts["errors_by_kind"][kind] = counts["errors_by_kind"].get(kind, 0) + 1
 
-    def keep_raw(self, record: Record, pieces: list[tuple[int, bytes]]) -> None:
+    def keep_raw(self, record: Record, pieces: list[bytes]) -> None:
         """Keep the bytes of a failed request, for a bug report to the engine's authors."""
         if self._folder is None or not pieces:
             return
         folder = self._folder.path / "raw"
         folder.mkdir(exist_ok=True)
-        (folder / f"{record.id}.http").write_bytes(b"".join(data for _, data in pieces))
+        (folder / f"{record.id}.http").write_bytes(b"".join(pieces))
 
     def write_scenario(self, **fields: Any) -> None:
         """Write scenario.json whole, at the start with `complete` false and at the end as it came out."""

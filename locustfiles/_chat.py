@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from typing import Any, ClassVar
@@ -18,6 +19,8 @@ from locustfiles._understand import Exchange, retry_after_s
 from records import ErrorKind
 
 _run.install()
+
+log = logging.getLogger("enginebench")
 
 DEFAULT_MAX_TOKENS = 128
 
@@ -42,13 +45,13 @@ class ChatUser(User):
         self.session: Session = _run.session(environment)
         self._number = _run.next_user(environment)
         self._seq = 0
-        self._connection = Connection(self.session.target)
+        self._connection = Connection(self.session.target, keep_raw=self.session.options.keep_raw)
 
     def on_start(self) -> None:
         session = self.session
         if self.kind == "ramp" and session.users > 1:
             gevent.sleep(session.options.ramp * self._number / (session.users - 1))
-        session.arrive()
+        session.admission.arrive()
 
     def on_stop(self) -> None:
         self._connection.close()
@@ -61,19 +64,26 @@ class ChatUser(User):
             self.session.over.wait()
             gevent.sleep(0.1)
             return
+        try:
+            self._ask(ticket)
+        finally:
+            self._seq += 1
+            self.session.admission.done(ticket)
+
+    def _ask(self, ticket: Ticket) -> None:
+        """Send a request, and again while it is told to come back later and retries are left."""
         for attempt in range(1, self.session.options.retries + 2):
             wait_s = self._attempt(ticket, attempt)
-            if wait_s is None or attempt > self.session.options.retries or self.session.stop_reason:
-                break
+            if wait_s is None:
+                return
+            log.info("asked to come back: attempt %d of %s waits %.1f s", attempt + 1, ticket.prompt.prompt_id, wait_s)
             gevent.sleep(wait_s)
-        self._seq += 1
 
     def _attempt(self, ticket: Ticket, attempt: int) -> float | None:
         """One attempt; returns how long to wait before another, None where there is no use in one."""
         session, health = self.session, self.session.health
         body, max_tokens = self._body(ticket)
         exchange = Exchange(ticket, self._number, self._seq, attempt, end_ns=0, max_tokens=max_tokens)
-        session.sent(ticket)
         began = time.monotonic_ns()
         health.began(began, ticket.due_ns)
         reply: Reply | None = None
@@ -95,8 +105,11 @@ class ChatUser(User):
             if exchange.reply is not None and not exchange.reply.end_ns:
                 exchange.reply.end_ns = exchange.end_ns
             health.ended(exchange.end_ns)
+            again = attempt <= session.options.retries and not session.admission.stop_reason
+            wait_s = retry_after_s(reply) if reply is not None and again else None
+            exchange.retried = wait_s is not None
             session.ended(exchange)
-        return retry_after_s(reply) if reply is not None and session.options.retries else None
+        return wait_s
 
     def _body(self, ticket: Ticket) -> tuple[bytes, int]:
         options = self.session.options

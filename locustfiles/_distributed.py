@@ -25,7 +25,9 @@ from scoring.tasks import load_prompts
 log = logging.getLogger("enginebench")
 
 SHARD, RECORD, OVER, END = "enginebench_shard", "enginebench_record", "enginebench_over", "enginebench_end"
+DRAIN = "enginebench_drain"
 END_WAIT_S = 10.0
+"""How long the master waits for a worker's end beyond the time that the requests in flight may take."""
 
 
 @dataclass
@@ -39,7 +41,6 @@ class Master:
     lost: set[str] = field(default_factory=set)
     failure: str | None = None
     started_utc: str = field(default_factory=utc_now)
-    stopped_early: bool = False
 
 
 def install(environment: Any) -> None:
@@ -47,6 +48,7 @@ def install(environment: Any) -> None:
     runner = environment.runner
     if isinstance(runner, WorkerRunner):
         runner.register_message(SHARD, _on_shard)
+        runner.register_message(DRAIN, _on_drain)
     elif isinstance(runner, MasterRunner):
         runner.register_message(RECORD, _on_record)
         runner.register_message(OVER, _on_over)
@@ -54,7 +56,7 @@ def install(environment: Any) -> None:
 
 
 def shard(environment: Any) -> Shard:
-    """This process's part; the whole outside a distributed run."""
+    """The part of this process; the whole outside a distributed run."""
     found: Shard = getattr(environment, "enginebench_shard", Shard())
     return found
 
@@ -64,6 +66,20 @@ def shard(environment: Any) -> Shard:
 
 def _on_shard(environment: Any, msg: Any, **_: Any) -> None:
     environment.enginebench_shard = Shard(msg.data["index"], msg.data["count"])
+
+
+def _on_drain(environment: Any, msg: Any, **_: Any) -> None:
+    # Not here: this greenlet takes the master's messages.
+    gevent.spawn(_drain_worker, environment)
+
+
+def _drain_worker(environment: Any) -> None:
+    """Let what is in flight end, then report: Locust's own master does not wait for its workers when it quits."""
+    runner = environment.runner
+    runner.stop()
+    runner._send_stats()
+    # Else Locust's "stop" sleeps for as long again before the worker is ready for another test.
+    environment.stop_timeout = 0.0
 
 
 def start_worker(environment: Any, session: Session) -> None:
@@ -83,7 +99,11 @@ def report_over(environment: Any, session: Session) -> None:
 
 def finish_worker(environment: Any, session: Session) -> None:
     """Send how this worker's part came out."""
-    end = session.describe(ended=True) | {"counts": session.capture.counts, "worker": session.worker}
+    end = session.describe(ended=True) | {
+        "counts": session.capture.counts,
+        "failed": session.failed,
+        "worker": session.worker,
+    }
     environment.runner.send_message(END, end)
 
 
@@ -93,6 +113,8 @@ def finish_worker(environment: Any, session: Session) -> None:
 def start_master(environment: Any) -> None:
     """Give each worker its shard, and open the capture."""
     runner, options = environment.runner, environment.parsed_options
+    if _master(environment) is not None:
+        return  # Locust starts anew to spread the users of a lost worker; the test is the same.
     clients = [client.id for client in runner.clients.ready or runner.clients.all]
     for index, client in enumerate(sorted(clients)):
         runner.send_message(SHARD, {"index": index, "count": len(clients)}, client_id=client)
@@ -161,20 +183,22 @@ def _watch_workers(environment: Any, master: Master) -> None:
 
 
 def stopping_master(environment: Any) -> None:
-    """A stop was asked for; whether it came early is seen from what the workers still owed."""
-    master = _master(environment)
-    if master is not None and not master.expected <= master.over:
-        master.stopped_early = True
-
-
-def finish_master(environment: Any) -> None:
-    """Wait for the ends of all workers that live, then write the whole scenario."""
+    """A stop was asked for: tell the workers, and wait until all that live have sent everything and said so."""
     master = _master(environment)
     if master is None:
         return
-    with gevent.Timeout(END_WAIT_S, False):
+    for client in sorted(master.expected - master.lost):
+        environment.runner.send_message(DRAIN, {}, client_id=client)
+    with gevent.Timeout(environment.parsed_options.drain_timeout + END_WAIT_S, False):  # type: ignore[arg-type]
         while not master.expected <= set(master.ends) | master.lost:
             gevent.sleep(0.02)
+
+
+def finish_master(environment: Any) -> None:
+    """Write the whole scenario from the ends of the workers."""
+    master = _master(environment)
+    if master is None:
+        return
     silent = master.expected - set(master.ends)
     reason = _incomplete_reason(master, silent)
     workers = [{**end, "in_flight_clock": "this worker's own"} for _, end in sorted(master.ends.items())]
@@ -195,6 +219,7 @@ def finish_master(environment: Any) -> None:
             measure_start_ns=None,
             measure_end_ns=None,
             steps=[],
+            saturated_at=None,
             client=_worst(workers),
             workers=workers,
             complete=reason is None,
@@ -204,7 +229,7 @@ def finish_master(environment: Any) -> None:
         master.failure = str(error)
         log.error("%s", error)
     master.capture.close()
-    failed = master.capture.counts["error"] or master.failure or silent
+    failed = any(end["failed"] for end in master.ends.values()) or master.failure or silent
     environment.process_exit_code = 1 if failed else 0
     environment.enginebench_master = None
 

@@ -21,7 +21,7 @@ class Health:
     def __init__(self) -> None:
         self._lags_ms: list[float] = []
         self._process = psutil.Process()
-        self._greenlet: gevent.Greenlet | None = None
+        self._greenlet: gevent.Greenlet[..., Any] | None = None
         self._cpu = self._wall = 0.0
         self._in_flight = 0
         self._curve: list[tuple[int, int]] = []

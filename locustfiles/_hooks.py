@@ -45,7 +45,7 @@ def install(events: Events) -> None:
     """Give an environment's events the three hooks; those that are there already are left alone."""
     for name in HOOKS:
         if not hasattr(events, name):
-            setattr(events, name, EventHook())
+            setattr(events, name, EventHook())  # type: ignore[no-untyped-call]
 
 
 def fire_stream(environment: Any, record: Any) -> None:
@@ -68,12 +68,12 @@ def fire(environment: Any, record: Any) -> None:
         name=record.cell,
         response_time=(end - (record.sent_ns or end)) / 1e6,
         response_length=len(record.text) + len(record.reasoning),
-        exception=None if record.ok else RequestFailed(record.error),
+        exception=None if record.ok else RequestFailedError(record.error),
         context={},
     )
 
 
-class RequestFailed(Exception):
+class RequestFailedError(Exception):
     """What Locust's failure table shows of a failed request: its kind, and the message that goes with it."""
 
     def __init__(self, error: dict[str, Any] | None) -> None:

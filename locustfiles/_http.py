@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 MAX_HEAD_BYTES = 64 * 1024
+_HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 class FramingError(ValueError):
@@ -57,26 +58,23 @@ class Body:
 
     def __init__(self, head: Head) -> None:
         self.complete = head.status in (204, 304)
+        self.how: str
+        """chunked, length, or close: only the end of the connection ends it."""
         self._buffer = b""
         self._left = 0
         encoding = head.headers.get("transfer-encoding", "identity").lower()
         length = head.headers.get("content-length")
         if encoding == "chunked":
-            self._how = "chunked"
+            self.how = "chunked"
         elif encoding != "identity":
             raise FramingError(f"transfer encoding {encoding!r} was not asked for")
         elif length is not None:
-            if not length.isdigit():
+            if not (length.isascii() and length.isdigit()):
                 raise FramingError(f"content-length {length!r}")
-            self._how, self._left = "length", int(length)
+            self.how, self._left = "length", int(length)
             self.complete = self.complete or self._left == 0
         else:
-            self._how = "close"
-
-    @property
-    def ends_with_close(self) -> bool:
-        """Whether only the end of the connection ends this body."""
-        return self._how == "close"
+            self.how = "close"
 
     def feed(self, data: bytes) -> bytes:
         """Take in bytes of the connection; returns those of the body that they bring.
@@ -86,9 +84,9 @@ class Body:
         """
         if self.complete:
             return b""
-        if self._how == "close":
+        if self.how == "close":
             return data
-        if self._how == "length":
+        if self.how == "length":
             data = data[: self._left]
             self._left -= len(data)
             self.complete = self._left == 0
@@ -118,20 +116,17 @@ class Body:
                 if len(data) - at > 1024:
                     raise FramingError(f"not a chunk size: {data[at : at + 40]!r}")
                 break
-            try:
-                size = int(data[at:end].partition(b";")[0].strip(), 16)
-            except ValueError:
-                raise FramingError(f"not a chunk size: {data[at:end][:40]!r}") from None
-            if size < 0:
+            digits = data[at:end].partition(b";")[0].strip()
+            if not digits or len(digits) > 15 or not _HEX.issuperset(digits):
                 raise FramingError(f"not a chunk size: {data[at:end][:40]!r}")
+            size = int(digits, 16)
             if size == 0:
                 # Trailers, if any, end with an empty line.
-                if data[end : end + 4] == b"\r\n\r\n":
+                if data.find(b"\r\n\r\n", end) >= 0:
                     self.complete = True
-                elif (last := data.find(b"\r\n\r\n", end)) >= 0 and last >= end:
-                    self.complete = True
-                if self.complete:
                     at = len(data)
+                elif len(data) - end > MAX_HEAD_BYTES:
+                    raise FramingError(f"trailers of more than {MAX_HEAD_BYTES} bytes")
                 break
             at = end + 2
             self._left = size + 2

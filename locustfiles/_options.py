@@ -31,7 +31,12 @@ def add_options(parser: LocustArgumentParser) -> None:
         default=0,
         help="Measured requests; 0: until the prompts are used up, or the duration ends",
     )
-    add("--duration", type=float, default=0.0, help="Seconds in which measured requests may begin; 0: by count")
+    add(
+        "--duration",
+        type=float,
+        default=0.0,
+        help="Seconds in which measured requests may begin (sweep: each step)",
+    )
     add("--samples", type=int, default=1, help="How often each prompt is asked when the prompts are used up once")
     add("--warmup", type=int, default=0, help="Warm-up requests, with prompts that are never measured")
     add("--max-tokens", type=int, default=128, help="Most tokens of an answer")
@@ -39,7 +44,7 @@ def add_options(parser: LocustArgumentParser) -> None:
     add("--request-extras", default="{}", help="JSON object merged into each request last")
     add("--request-timeout", type=float, default=600.0, help="Seconds that a request may take")
     add("--silence-timeout", type=float, default=120.0, help="Seconds without a byte after which a request has failed")
-    add("--drain-timeout", type=float, default=30.0, help="Seconds that requests in flight may still take after a stop")
+    add("--drain-timeout", type=float, default=10.0, help="Seconds that requests in flight may still take after a stop")
     add("--retries", type=int, default=0, help="How often a 429 or 503 is asked again, after Retry-After")
     add("--seed", type=int, default=1, help="Seed of prompts and arrivals")
     add("--rate", type=float, default=1.0, help="open_loop, sweep: requests a second")
@@ -47,6 +52,7 @@ def add_options(parser: LocustArgumentParser) -> None:
     add("--burstiness", type=float, default=1.0, help="gamma arrivals: shape; 1 is Poisson, below 1 is burstier")
     add("--steps", default="1,2,4,8", help="sweep: users (or, with --step-by rate, requests a second) of each step")
     add("--step-by", default="users", choices=["users", "rate"], help="sweep: what the steps are")
+    add("--stop-at-saturation", action="store_true", default=False, help="sweep: end after a step that gained nothing")
     add("--ramp", type=float, default=10.0, help="ramp: seconds until all users are there")
     add("--capture-dir", default="", include_in_web_ui=True, help="Folder for requests.jsonl and scenario.json")
     add("--append", action="store_true", default=False, include_in_web_ui=False, help="Go on with a capture")

@@ -12,6 +12,7 @@ from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
 from locustfiles import _distributed, _hooks
+from locustfiles._admission import close_on_time
 from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._session import Session
 from locustfiles._stream import Connection, StreamError
@@ -25,12 +26,13 @@ def install() -> None:
     if getattr(events, "_enginebench", False):
         return
     events._enginebench = True  # type: ignore[attr-defined]
-    events.init_command_line_parser.add_listener(add_options)
-    events.init.add_listener(_on_init)
-    events.test_start.add_listener(_on_test_start)
-    events.test_stopping.add_listener(_on_test_stopping)
-    events.test_stop.add_listener(_on_test_stop)
-    events.quitting.add_listener(_on_quitting)
+    hooks: Any = events
+    hooks.init_command_line_parser.add_listener(add_options)
+    hooks.init.add_listener(_on_init)
+    hooks.test_start.add_listener(_on_test_start)
+    hooks.test_stopping.add_listener(_on_test_stopping)
+    hooks.test_stop.add_listener(_on_test_stop)
+    hooks.quitting.add_listener(_on_quitting)
 
 
 def session(environment: Any) -> Session:
@@ -125,8 +127,8 @@ def _on_test_start(environment: Any, **_: Any) -> None:
 
 def _end_when_over(environment: Any, made: Session) -> None:
     """Once the last measured request is on disk: stop, and in a headless run quit."""
-    if made.options.duration and made.kind != "open":
-        gevent.spawn(_close_after, made)
+    if made.options.duration and not made.admission.steps:
+        gevent.spawn(close_on_time, made.admission)
     made.over.wait()
     if isinstance(environment.runner, WorkerRunner):
         _distributed.report_over(environment, made)
@@ -136,21 +138,6 @@ def _end_when_over(environment: Any, made: Session) -> None:
             environment.runner.quit()
         else:
             environment.runner.stop()
-
-
-def _close_after(made: Session) -> None:
-    """End the admission of a timed window on the monotonic clock (Locust's -t can end early)."""
-    import time
-
-    while made.measure_start_ns is None and not made.closed:
-        gevent.sleep(0.01)
-    while not made.closed:
-        assert made.measure_start_ns is not None
-        left = made.measure_start_ns / 1e9 + made.options.duration - time.monotonic()
-        if left <= 0:
-            made.close("all admitted")
-            return
-        gevent.sleep(min(left, 0.2))
 
 
 def _on_test_stopping(environment: Any, **_: Any) -> None:
@@ -179,7 +166,7 @@ def _on_test_stop(environment: Any, **_: Any) -> None:
 
 def exit_code(made: Session) -> int:
     """0, or 1 where a measured request failed or the capture could not be kept."""
-    return 1 if made.capture.counts["error"] or made.failure else 0
+    return 1 if made.failed or made.failure else 0
 
 
 def _on_quitting(environment: Any, **_: Any) -> None:

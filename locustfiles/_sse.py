@@ -6,6 +6,7 @@ a UTF-8 character, so text may be split anywhere and U+2028 is no line end.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,6 +102,8 @@ class Answer:
     fingerprint: str | None = None
     error: tuple[ErrorKind, str] | None = None
     tool_calls: bool = False
+    cut_off: bool = False
+    """Whether the connection ended in the middle of an event."""
     _counted: int = 0
 
     def take(self, event: Event, stamp_ns: int) -> None:
@@ -114,8 +117,8 @@ class Answer:
             self.error = (ErrorKind.IN_BAND_ERROR, _message(event.data))
             return
         try:
-            chunk = orjson.loads(event.data)
-        except orjson.JSONDecodeError as error:
+            chunk = _loads(event.data)
+        except ValueError as error:
             self.error = _unreadable(event.data, error)
             return
         if not isinstance(chunk, dict):
@@ -134,7 +137,7 @@ class Answer:
         if isinstance(chunk.get("system_fingerprint"), str):
             self.fingerprint = chunk["system_fingerprint"]
         for choice in chunk.get("choices") or ():
-            if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+            if not isinstance(choice, dict) or (choice.get("index") or 0) != 0:
                 continue
             reason = choice.get("finish_reason")
             if isinstance(reason, str):
@@ -165,14 +168,17 @@ class Answer:
         total = usage.get("completion_tokens") if isinstance(usage, dict) else None
         if isinstance(total, int):
             tokens, self._counted = total - self._counted, total
-            return tokens
-        logprobs = (choice.get("logprobs") or {}).get("content")
+            return tokens if tokens >= 0 else None
+        told = choice.get("logprobs")
+        logprobs = told.get("content") if isinstance(told, dict) else None
         return len(logprobs) if isinstance(logprobs, list) and logprobs else None
 
     def verdict(self) -> tuple[ErrorKind, str] | None:
         """Why a stream that ended cleanly is still no answer; None where it is one."""
         if self.error:
             return self.error
+        if self.cut_off:
+            return ErrorKind.ABORTED, "the connection ended in the middle of an event"
         if self.finish_reason not in FINISH_REASONS:
             return ErrorKind.NO_FINISH_REASON, f"the stream ended with finish_reason {self.finish_reason!r}"
         if not self.chunk_ns and not self.tool_calls:
@@ -181,7 +187,9 @@ class Answer:
         if isinstance(completion, int) and self.chunk_ns:
             told = [tokens for tokens in self.chunk_tokens if tokens is not None]
             characters = sum(self.chunk_chars)
-            if completion < 1 or (told and sum(told) > completion):
+            # A token may be split over two deltas (a reasoning parser's seam), but not every one over many.
+            too_many = len(self.chunk_ns) > 2 * completion + 4
+            if completion < 1 or too_many or (told and sum(told) > completion):
                 return (
                     ErrorKind.USAGE_CONTRADICTS,
                     f"usage tells {completion} tokens for {len(self.chunk_ns)} chunks of text",
@@ -195,10 +203,34 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _loads(data: bytes) -> Any:
+    """Parse JSON, also what orjson refuses and servers send: NaN, and half a surrogate pair in each of two deltas.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        if b"\\u" not in data and b"NaN" not in data and b"Infinity" not in data:
+            raise
+        try:
+            return json.loads(data, parse_constant=lambda _: None)
+        except RecursionError:
+            raise error from None
+
+
+def whole(text: str) -> str:
+    """Join surrogates that came in two deltas; one that stays alone becomes U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _message(data: bytes) -> str:
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
+        value = _loads(data)
+    except ValueError:
         return data[:500].decode("utf-8", "replace")
     error = value.get("error", value) if isinstance(value, dict) else value
     message = error.get("message", error) if isinstance(error, dict) else error
@@ -213,8 +245,12 @@ def _unreadable(data: bytes, error: Exception) -> tuple[ErrorKind, str]:
     return ErrorKind.BAD_JSON, f"{error}: {data[:200]!r}"
 
 
-def decode(pieces: list[tuple[int, bytes]]) -> Iterator[Answer]:
-    """Decode a whole body, yielding the same Answer after every piece so that the caller can pause in between."""
+def decode(pieces: list[tuple[int, bytes]], *, cut: bool = False) -> Iterator[Answer]:
+    """Decode a whole body, yielding the same Answer after every piece so that the caller can pause in between.
+
+    `cut` says that nothing vouches for the body's end (the connection ended it): an event that is only half there was
+    then cut off, and is not the engine's bad JSON.
+    """
     decoder, answer = SSEDecoder(), Answer()
     for stamp, data in pieces:
         for event in decoder.feed(data):
@@ -223,6 +259,10 @@ def decode(pieces: list[tuple[int, bytes]]) -> Iterator[Answer]:
             answer.error = (ErrorKind.BAD_FRAME, f"an event of more than {MAX_EVENT_BYTES} bytes")
         yield answer
     if pieces:
+        before = answer.error
         for event in decoder.flush():
             answer.take(event, pieces[-1][0])
+        if cut and before is None and answer.error and answer.error[0] in (ErrorKind.BAD_JSON, ErrorKind.ENCODING):
+            answer.error = None
+            answer.cut_off = True
     yield answer

@@ -6,6 +6,7 @@ decoded only after a stream has ended, elsewhere, so that no stream's decoding d
 
 from __future__ import annotations
 
+import contextlib
 import socket as socket_module
 import ssl
 import time
@@ -23,7 +24,10 @@ from gevent.ssl import SSLContext, SSLWantReadError, create_default_context
 from locustfiles._http import Body, FramingError, Head, parse_head
 from records import ErrorKind
 
-RECV_BYTES = 256 * 1024
+RECV_BYTES = 64 * 1024
+STALE_NS = 250_000_000
+LOOK_EVERY = 16
+"""Reads whose framing is taken off together: often enough that it never holds the event loop for long."""
 MAX_BODY_BYTES = 512 * 2**20
 
 
@@ -77,45 +81,68 @@ class Target:
 
 @dataclass(slots=True)
 class Reply:
-    """What came back, undecoded: pieces are (monotonic ns at the read, bytes of the connection)."""
+    """What came back, undecoded. Stamps are monotonic ns, taken at the read that brought the bytes."""
 
     sent_ns: int
     end_ns: int = 0
     connect_ns: int | None = None
-    pieces: list[tuple[int, bytes]] = field(default_factory=list)
     end: End = End.CLOSED
     head: Head | None = None
     framing_error: str | None = None
+    content: list[tuple[int, bytes]] = field(default_factory=list)
+    """The body's bytes without their framing, as far as `unframe()` has come."""
+    pending: list[tuple[int, bytes]] = field(default_factory=list)
+    """Bytes of the connection that `unframe()` has not seen."""
+    raw: list[bytes] | None = None
+    """All bytes of the connection, where they are to be kept."""
+    received: int = 0
+    _start: bytes = b""
+    _body: Body | None = None
 
-    def body(self) -> list[tuple[int, bytes]]:
-        """The body's bytes without their framing, each with the stamp of the read that brought it."""
-        out: list[tuple[int, bytes]] = []
-        body: Body | None = None
-        start = b""
+    def unframe(self) -> None:
+        """Take the framing off what has come since the last call."""
+        pending, self.pending = self.pending, []
+        if self.raw is not None:
+            self.raw += [data for _, data in pending]
+        if self.framing_error:
+            return
         try:
-            for stamp, data in self.pieces:
-                if body is None:
-                    start += data
-                    found = parse_head(start)
+            for stamp, data in pending:
+                if self._body is None:
+                    self._start += data
+                    found = parse_head(self._start)
                     if found is None:
                         continue
                     self.head, data = found
-                    body = Body(self.head)
-                content = body.feed(data)
+                    self._body = Body(self.head)
+                content = self._body.feed(data)
                 if content:
-                    out.append((stamp, content))
+                    self.content.append((stamp, content))
         except FramingError as error:
             self.framing_error = str(error)
-        if body is not None and not body.complete and self.end is End.CLOSED and body.ends_with_close:
+
+    @property
+    def framed(self) -> bool:
+        """Whether the framing vouches for the body's end: a last chunk, or as many bytes as were announced."""
+        return self._body is not None and self._body.complete
+
+    @property
+    def how(self) -> str | None:
+        """How the body is framed; None before its head has come."""
+        return self._body.how if self._body else None
+
+    def finish(self) -> None:
+        """Everything has come: a body that only the end of the connection ends is complete now."""
+        self.unframe()
+        if self.framed or (self.end is End.CLOSED and self.how == "close"):
             self.end = End.COMPLETE
-        return out
 
 
 class Connection:
     """A connection kept alive between the requests of one user."""
 
-    def __init__(self, target: Target, *, connect_timeout_s: float = 10.0) -> None:
-        self._target = target
+    def __init__(self, target: Target, *, connect_timeout_s: float = 10.0, keep_raw: bool = False) -> None:
+        self._target, self._keep_raw = target, keep_raw
         self._connect_timeout_s = connect_timeout_s
         self._socket: Any = None
 
@@ -174,16 +201,19 @@ class Connection:
         """
         connect_ns = self.open()
         reused = connect_ns is None
-        reply = Reply(sent_ns=time.monotonic_ns(), connect_ns=connect_ns)
+        reply = Reply(time.monotonic_ns(), connect_ns=connect_ns, raw=[] if self._keep_raw else None)
         on_reply(reply)
         try:
-            self._socket.sendall(request)
+            self._send(request, total_s)
         except OSError as error:
             self.close()
-            if reused:
+            if reused and _just_sent(reply):
                 # The server had closed it between our look and our send: it never saw the request.
                 return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
             raise StreamError(ErrorKind.ABORTED, f"while sending: {_words(error)}") from None
+        except BaseException:
+            self.close()
+            raise
         try:
             _Reader(self._socket, reply, self._target.tls).run(total_s, silence_s)
         except BaseException:
@@ -192,9 +222,24 @@ class Connection:
         reply.end_ns = reply.end_ns or time.monotonic_ns()
         if reply.end is not End.COMPLETE or reply.head is None or not reply.head.keeps_alive:
             self.close()
-        if reused and not reply.pieces and reply.end in (End.CLOSED, End.RESET):
+        if reused and not reply.received and reply.end in (End.CLOSED, End.RESET) and _just_sent(reply):
             return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
         return reply
+
+    def _send(self, request: bytes, total_s: float) -> None:
+        if not self._target.tls:
+            # Nearly always the kernel takes it all, and nothing has to be waited for.
+            with contextlib.suppress(BlockingIOError):
+                request = request[self._socket._sock.send(request) :]
+            if not request:
+                return
+        with gevent.Timeout(total_s, StreamError(ErrorKind.TOTAL_TIMEOUT, f"not sent within {total_s:g} s")):
+            self._socket.sendall(request)
+
+
+def _just_sent(reply: Reply) -> bool:
+    """Whether the connection broke so soon that the server must have closed it before; later is the engine's doing."""
+    return time.monotonic_ns() - reply.sent_ns < STALE_NS
 
 
 class _Reader:
@@ -204,14 +249,10 @@ class _Reader:
         self._sock = sock
         self._raw_recv = sock.recv if tls else sock._sock.recv
         self._reply = reply
-        self._pieces = reply.pieces
         self._tls = tls
         self._loop = get_hub().loop
         self._waiter: Waiter[End] = Waiter()
-        self._body: Body | None = None
-        self._start = b""
-        self._checked = 0
-        self._bytes = 0
+        self._look_always = True
         self._last_ns = reply.sent_ns
 
     def run(self, total_s: float, silence_s: float) -> None:
@@ -250,12 +291,12 @@ class _Reader:
         if not data:
             self._finish(End.CLOSED, now)
             return
-        self._pieces.append((now, data))
-        self._bytes += len(data)
-        # All that is looked at here is whether the response may be over: chunked bodies end in an empty line, and a
-        # body with a length says how much is still to come.
-        if self._body is None or data[-4:] == b"\r\n\r\n" or len(data) < 4 or not self._chunked:
-            self._check(now)
+        reply = self._reply
+        reply.pending.append((now, data))
+        reply.received += len(data)
+        # A chunked body ends in an empty line; whether it is the end is seen only then, and else now and then.
+        if self._look_always or data[-4:] == b"\r\n\r\n" or len(data) < 4 or len(reply.pending) >= LOOK_EVERY:
+            self._look(now)
 
     def _on_tls_readable(self) -> None:
         while self._sock is not None:
@@ -271,34 +312,23 @@ class _Reader:
             if not data:
                 self._finish(End.CLOSED, now)
                 return
-            self._pieces.append((now, data))
-            self._bytes += len(data)
-            self._check(now)
-            if self._reply.end is End.COMPLETE:
+            self._reply.pending.append((now, data))
+            self._reply.received += len(data)
+            self._look(now)
+            if self._reply.end_ns:
                 return
 
-    def _check(self, now: int) -> None:
-        """Take the framing off what has come since the last look."""
-        try:
-            for _, data in self._pieces[self._checked :]:
-                if self._body is None:
-                    self._start += data
-                    found = parse_head(self._start)
-                    if found is None:
-                        continue
-                    self._reply.head, data = found
-                    self._body = Body(self._reply.head)
-                    self._chunked = not self._body.ends_with_close and "content-length" not in self._reply.head.headers
-                self._body.feed(data)
-        except FramingError as error:
-            self._reply.framing_error = str(error)
+    def _look(self, now: int) -> None:
+        """See whether the response is over."""
+        reply = self._reply
+        reply.unframe()
+        if reply.framing_error:
             self._finish(End.RESET, now)
-            return
-        self._checked = len(self._pieces)
-        if self._body is not None and self._body.complete:
+        elif reply.framed:
             self._finish(End.COMPLETE, now)
-        elif self._bytes > MAX_BODY_BYTES:
+        elif reply.received > MAX_BODY_BYTES:
             self._finish(End.TOO_LARGE, now)
+        self._look_always = reply.how in (None, "length")
 
     def _on_silence(self) -> None:
         left = self._silence_ns - (time.monotonic_ns() - self._last_ns)
@@ -323,7 +353,7 @@ _context: SSLContext | None = None
 
 
 def _tls_context() -> SSLContext:
-    global _context  # noqa: PLW0603 - reading the certificate store takes 20 ms
+    global _context  # reading the certificate store takes 20 ms
     if _context is None:
         _context = create_default_context()
         _context.set_alpn_protocols(["http/1.1"])

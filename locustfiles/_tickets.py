@@ -1,4 +1,4 @@
-"""Which request comes next: the measured ones counted exactly, each with its prompt, and in an open loop its due time."""
+"""Which prompts are asked, in which order, by which worker; and at which times in an open loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Shard:
         return list(items[self.index :: self.count])
 
     def share(self, total: int) -> int:
-        """This worker's part of a count; the parts of all add up to the total."""
+        """The part of a count that this worker has; the parts of all add up to the total."""
         return total // self.count + (self.index < total % self.count)
 
 
@@ -77,7 +77,7 @@ def arrivals(kind: str, rate: float, burstiness: float, seed: int) -> Iterator[f
     """Seconds from the start of each arrival, for ever.
 
     Args:
-        kind: constant, poisson (exponential gaps) or gamma (gaps of shape `burstiness`, as in vLLM's serving benchmark).
+        kind: constant, poisson (exponential gaps) or gamma (gaps of shape `burstiness`).
         rate: mean arrivals a second.
         burstiness: gamma shape; 1 is Poisson, below 1 is burstier, above 1 more even.
         seed: of the gaps.

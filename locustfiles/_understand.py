@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from locustfiles._sse import Answer, decode
+from locustfiles._sse import Answer, decode, whole
 from locustfiles._stream import End, Reply
 from locustfiles._tickets import Ticket
 from records import ErrorKind, Phase, Record
@@ -37,6 +37,8 @@ class Exchange:
     max_tokens: int | None = None
     reply: Reply | None = None
     failure: tuple[ErrorKind, str] | None = None
+    retried: bool = False
+    """Whether another attempt at the same ticket follows."""
 
 
 def understand(exchange: Exchange, session: Session, phase: Phase) -> Iterator[Record]:
@@ -49,19 +51,21 @@ def understand(exchange: Exchange, session: Session, phase: Phase) -> Iterator[R
         yield record
         return
     record.connect_ns, record.sent_ns, record.end_ns = reply.connect_ns, reply.sent_ns, reply.end_ns
-    body = reply.body()
+    reply.finish()
+    body = reply.content
     record.http_status = reply.head.status if reply.head else None
     if reply.head is not None and reply.head.status != 200:
         _fail(record, *_refused(reply, body))
         yield record
         return
-    encoding = reply.head.headers.get("content-encoding", "identity") if reply.head else "identity"
+    encoding = reply.head.headers.get("content-encoding", "identity").lower() if reply.head else "identity"
     if encoding != "identity":
         _fail(record, ErrorKind.ENCODING, f"the body is encoded ({encoding}) although identity was asked for")
         yield record
         return
     answer = Answer()
-    for answer in decode(body):
+    # Only a framed body that is complete is known to be whole.
+    for answer in decode(body, cut=not reply.framed):  # noqa: B007 - the last one is whole
         yield record
     _fill(record, answer)
     failure = exchange.failure or _failure(reply, answer)
@@ -72,8 +76,7 @@ def understand(exchange: Exchange, session: Session, phase: Phase) -> Iterator[R
 
 def retry_after_s(reply: Reply) -> float | None:
     """How long a 429 or 503 asks to wait; None for any other reply, 1 s where it names no seconds."""
-    if reply.head is None:
-        reply.body()
+    reply.unframe()
     if reply.head is None or reply.head.status not in _STATUSES:
         return None
     try:
@@ -103,7 +106,7 @@ def _refused(reply: Reply, body: list[tuple[int, bytes]]) -> tuple[ErrorKind, st
 
 
 def _fill(record: Record, answer: Answer) -> None:
-    record.text, record.reasoning = "".join(answer.text), "".join(answer.reasoning)
+    record.text, record.reasoning = whole("".join(answer.text)), whole("".join(answer.reasoning))
     record.chunk_ns, record.chunk_chars = answer.chunk_ns, answer.chunk_chars
     record.first_answer_ns = answer.first_answer_ns
     if answer.chunk_ns:

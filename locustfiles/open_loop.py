@@ -4,7 +4,7 @@ from locustfiles._chat import ChatUser
 
 
 class OpenLoop(ChatUser):
-    """At most `-u` requests can be in flight at once; a request that has to wait for a free user goes out late, and says so."""
+    """At most `-u` requests in flight; one that has to wait for a free user goes out late, and its record says so."""
 
     kind = "open"
     fixed_count = 64
