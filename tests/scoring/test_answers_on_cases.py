@@ -16,8 +16,8 @@ POLICIES = {
 }
 
 ADJUDICATED: dict[str, bool] = {}
-"""Verdicts of the sources that are wrong, by source. The end of each of the 107 was read; none had to be overruled, the one that a
-lesser grader would (aime24#12: an unevaluated root, boxed, that comes to 540 exactly) included."""
+"""Verdicts of the sources that are wrong, by source. The end of each of the 107 was read; none had to be overruled,
+the one that a lesser grader would overrule (aime24#12: an unevaluated root, boxed, that comes to 540) included."""
 
 
 def test_every_edge_case_with_a_verdict_is_met_and_every_open_one_is_decided() -> None:
