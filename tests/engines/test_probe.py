@@ -1,0 +1,105 @@
+"""The probe tells what an engine does, against the stand-in and a real llama.cpp."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines import Engine, EngineConfig, create, probe, running
+from tests.engines.helpers import ask, standin, wheel
+
+
+def probed(engine: Engine, tmp_path: Path, **sampling: Any) -> dict[str, Any]:
+    with running(engine, tmp_path / "server.log", ready_timeout_s=60):
+        return probe(engine, sampling={"temperature": 0.0, **sampling})
+
+
+def test_an_engine_that_ignores_a_fixed_length_is_found_out(tmp_path: Path) -> None:
+    # The stand-in, as xserv, knows no ignore_eos; with a limit above its answers it stops by itself.
+    result = probed(standin(tmp_path), tmp_path)
+    assert result["thinking"] is False
+    assert result["sampling_accepted"] is True
+    assert result["cache_hit"] is None
+    assert all(isinstance(tokens, int) for tokens in result["prompt_tokens"].values())
+
+
+def test_what_an_engine_without_usage_cannot_tell_is_none(tmp_path: Path) -> None:
+    result = probed(standin(tmp_path, env={"STANDIN_NO_USAGE": "1"}), tmp_path)
+    assert set(result["prompt_tokens"].values()) == {None}
+    assert result["fixed_length"] in (True, None)
+
+
+def test_sampling_that_is_refused_is_noted(tmp_path: Path) -> None:
+    result = probed(standin(tmp_path), tmp_path, temperature=-1.0)
+    assert result["sampling_accepted"] is False
+    assert any("400" in note for note in result["notes"])
+
+
+def test_a_dropped_stream_proves_no_fixed_length(tmp_path: Path) -> None:
+    assert probed(standin(tmp_path, env={"STANDIN_STALL": "5"}), tmp_path)["fixed_length"] is False
+
+
+def test_a_server_that_is_gone_is_unknown_not_an_error() -> None:
+    result = probe(create(EngineConfig(name="r", kind="remote", url="http://127.0.0.1:9")), sampling={})
+    assert result["thinking"] is None and result["sampling_accepted"] is None and result["fixed_length"] is None
+    assert result["notes"]
+
+
+def test_llama_cpp_from_the_wheel_reads_back_and_probes_as_asked(tmp_path: Path) -> None:
+    engine = wheel(slots=2, max_seq_len=256)
+    with running(engine, tmp_path / "server.log", ready_timeout_s=60) as alive:
+        told = engine.read_back()
+        result = probe(engine, sampling={"temperature": 0.0, "top_k": 1})
+    assert (told.context_per_slot, told.slots) == (256, 2)
+    assert told.build is not None and told.build.startswith("b") and told.build[1].isdigit()
+    assert told.model == "SmolLM2-135M-Instruct.Q4_1.gguf"
+    assert told.chat_template_sha256 is not None
+    assert set(result["prompt_tokens"].values()) == {36, 42}
+    assert (result["thinking"], result["fixed_length"], result["sampling_accepted"]) == (False, True, True)
+    assert result["cache_hit"] is False and result["notes"] == []
+    assert alive.processes_left == 0
+
+
+def test_a_prompt_cache_that_answers_is_found_out(tmp_path: Path) -> None:
+    engine = wheel(slots=1, max_seq_len=256, cache=True)
+    assert probed(engine, tmp_path)["cache_hit"] is True
+
+
+def test_a_full_stand_in_refuses_as_xserv_does(tmp_path: Path) -> None:
+    engine = standin(tmp_path, slots=1, env={"STANDIN_TOKEN_MS": "40"})
+    with running(engine, tmp_path / "server.log", ready_timeout_s=20):
+        first = threading.Thread(target=ask, args=(engine,), kwargs={"max_tokens": 64})
+        first.start()
+        time.sleep(0.3)
+        second = ask(engine)
+        first.join()
+    assert second.status_code == 503 and "engine is busy" in second.text
+    assert engine.log_findings(tmp_path / "server.log")["busy_refusals"] >= 1
+
+
+def test_the_stand_ins_greedy_answers_differ_only_when_told(tmp_path: Path) -> None:
+    for env, same in (({}, True), ({"STANDIN_RANDOM": "1"}, False)):
+        engine = standin(tmp_path, env=env)
+        with running(engine, tmp_path / "server.log", ready_timeout_s=20):
+            texts = {ask(engine, max_tokens=64).json()["choices"][0]["message"]["content"] for _ in range(3)}
+        assert (len(texts) == 1) is same
+
+
+def test_a_small_pool_of_blocks_shows_swap_events_in_the_findings(tmp_path: Path) -> None:
+    engine = standin(tmp_path, options={"max_kv_blocks": 8})
+    with running(engine, tmp_path / "server.log", ready_timeout_s=20):
+        ask(engine)
+    assert engine.log_findings(tmp_path / "server.log")["swap_events"] == 2
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_stalled_stream_of_the_stand_in_ends_cleanly_without_a_finish_reason(tmp_path: Path, stream: bool) -> None:
+    engine = standin(tmp_path, env={"STANDIN_STALL": "3"})
+    with running(engine, tmp_path / "server.log", ready_timeout_s=20):
+        answer = ask(engine, stream=stream, max_tokens=64)
+    assert answer.status_code == 200
+    assert '"finish_reason": "' not in answer.text and '"finish_reason": null' in answer.text
