@@ -1,0 +1,18 @@
+# Shared by the scripts here: where things are, and the Python that has them. Sourced, not run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+export OUT="${OUT:-$PWD/bench-out/gpu}" WORK="${WORK:-/tmp/enginebench-gpu}" PYTHONUNBUFFERED=1
+export ENGINEBENCH_CACHE="$WORK/cache" ENGINEBENCH_LLAMA_SOURCE="${ENGINEBENCH_LLAMA_SOURCE:-$PWD/.gpu/llama-src.tar.gz}"
+PY="${PY:-python3}"
+mkdir -p "$OUT" "$WORK"
+if [ -d .whl ] && [ ! -e "$WORK/site/.done" ]; then
+  "$PY" -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target "$WORK/site" .whl/*.whl
+  touch "$WORK/site/.done"
+fi
+if [ -d "$WORK/site" ]; then export PYTHONPATH="$WORK/site:$PWD" PATH="$WORK/site/bin:$PATH"; fi
+bench() { "$PY" run_bench.py "$@"; }
+keep() { # the reports of a run, small enough to be brought back
+  local run=$1 name=$2
+  for kind in md html; do cp "$(ls -t "$run"/comparison-*."$kind" | head -1)" "$OUT/$name.$kind"; done
+  tar czf "$OUT/$name.tar.gz" --exclude='*.jsonl' -C "$(dirname "$run")" "$(basename "$run")"
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Build for this card, make and convert the weights, one llama.cpp cell with read-back.
+source "$(dirname "$0")/common.sh"
+shape=()
+[ "${SHAPE:-8b}" = tiny ] && shape=(--layers 2 --hidden 256 --heads 4 --kv-heads 2 --head-dim 64 --ffn 512)
+nvidia-smi 2>/dev/null | head -15 || true
+( time "$PY" benchmarks/gpu/make_weights.py --vocab .gpu/ggml-vocab-qwen2.gguf --out "$WORK/qwen3" "${shape[@]}" ) >"$OUT/weights.log" 2>&1 &
+weights=$!
+( time bench build ${BUILD:-} ) 2>&1 | tee "$OUT/build.log" | tail -8
+wait $weights || { tail -5 "$OUT/weights.log"; exit 1; }
+tail -5 "$OUT/weights.log"
+( time bench convert "$WORK/qwen3" --out "$WORK/qwen3-BF16.gguf" --python "$(command -v "${CONVERT_PY:-$PY}")" ) 2>&1 | tee "$OUT/convert.log" | tail -6
+ls -la "$WORK"/*.gguf
+export QWEN3_DIR="$WORK/qwen3" QWEN3_GGUF="$WORK/qwen3-BF16.gguf"
+bench doctor profiles/gpu-smoke.toml || true
+bench run profiles/gpu-smoke.toml --run-id smoke --out "$WORK/runs" || echo "exit code $?"
+cat "$WORK"/runs/smoke/llama.cpp/r1/engine.json | head -60
+keep "$WORK/runs/smoke" smoke
