@@ -14,6 +14,7 @@ from engines._probe import probe
 from engines._process import RunningEngine, running
 from engines.llama_cpp import LlamaCpp
 from engines.llama_cpp_wheel import LlamaCppWheel
+from engines.pacing import Pacing
 from engines.remote import Remote
 from engines.transformers_serve import TransformersServe
 from engines.vllm import Vllm
@@ -27,6 +28,7 @@ __all__ = [
 KINDS: dict[str, type[Engine]] = {
     "llama_cpp": LlamaCpp,
     "llama_cpp_wheel": LlamaCppWheel,
+    "pacing": Pacing,
     "remote": Remote,
     "transformers_serve": TransformersServe,
     "vllm": Vllm,

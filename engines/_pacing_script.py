@@ -1,0 +1,244 @@
+"""What the pacing server says, byte for byte: a good answer, its lawful variants, and every fault that clients meet.
+
+Pure: no sockets and no clock. A token's chunk is three pieces, `before` + the send stamp + `after`, so that sending one
+costs a concatenation. The stamp is `time.monotonic_ns()` of the server at the send, 18 digits in the content itself:
+whoever keeps the text can tell on the same host how late each chunk was seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from records import ErrorKind
+
+STAMP_DIGITS = 18
+MODEL = "pacing"
+FAULT_PREFIX = "pacing:"
+"""A model name `pacing:<fault>` asks for a fault, for clients that can't send fields of their own."""
+
+FAULTS: dict[str, ErrorKind] = {
+    "status_500": ErrorKind.HTTP_STATUS,
+    "redirect": ErrorKind.HTTP_STATUS,
+    "rate_limited": ErrorKind.RATE_LIMITED,
+    "busy": ErrorKind.BUSY,
+    "in_band_error": ErrorKind.IN_BAND_ERROR,
+    "error_line": ErrorKind.IN_BAND_ERROR,
+    "reset": ErrorKind.ABORTED,
+    "abort": ErrorKind.ABORTED,
+    "silence": ErrorKind.SILENCE_TIMEOUT,
+    "no_answer": ErrorKind.SILENCE_TIMEOUT,
+    "no_finish_reason": ErrorKind.NO_FINISH_REASON,
+    "finish_null": ErrorKind.NO_FINISH_REASON,
+    "empty": ErrorKind.EMPTY,
+    "bad_json": ErrorKind.BAD_JSON,
+    "bad_frame": ErrorKind.BAD_FRAME,
+    "encoded": ErrorKind.ENCODING,
+    "usage_zero": ErrorKind.USAGE_CONTRADICTS,
+}
+"""Each fault, and the kind of error that it is. Half of the tokens go out before a fault in the middle."""
+
+VARIANTS = ("crlf", "pings", "no_done", "no_usage", "usage_null", "close_delimited", "split", "reasoning", "no_role")
+"""Unusual and lawful: a client must take each for the good answer that it is."""
+
+
+class End(StrEnum):
+    """What becomes of the connection after the last byte."""
+
+    KEEP = "keep"
+    CLOSE = "close"
+    RESET = "reset"
+    SILENCE = "silence"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When which token is sent. Milliseconds; `fault` is a key of FAULTS, one of VARIANTS, or "" for a good answer.
+
+    The first token is due `ttft_ms` after the request was read, the next chunks every `interval_ms`. On a `grid` the
+    first is put off to the next multiple of the interval, so that all streams tick together.
+    """
+
+    ttft_ms: float = 50.0
+    interval_ms: float = 10.0
+    tokens: int = 100
+    tokens_per_chunk: int = 1
+    grid: bool = False
+    fault: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what was asked.
+
+        Raises:
+            ValueError: naming the field and what was expected.
+        """
+        for name in ("ttft_ms", "interval_ms"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value <= 3_600_000:
+                raise ValueError(f"{name}: 0 to 3600000 was expected, not {value!r}")
+        for name in ("tokens", "tokens_per_chunk"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not 1 <= value <= 10_000_000:
+                raise ValueError(f"{name}: 1 to 10000000 was expected, not {value!r}")
+        if self.fault and self.fault not in FAULTS and self.fault not in VARIANTS:
+            raise ValueError(f"fault: {self.fault!r} is none of {', '.join([*FAULTS, *VARIANTS])}")
+        if self.grid and not self.interval_ms:
+            raise ValueError("grid: needs an interval_ms above 0")
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks with text a good answer has."""
+        return -(-self.tokens // self.tokens_per_chunk)
+
+
+def asked_schedule(body: Mapping[str, Any], default: Schedule) -> Schedule:
+    """The schedule of one request: the server's own, changed by `max_tokens`, the model's name and a `pacing` object.
+
+    Raises:
+        ValueError: a field that there is not, or a value that can't be.
+    """
+    schedule = default
+    limit = body.get("max_completion_tokens") or body.get("max_tokens")
+    if limit is not None:
+        schedule = replace(schedule, tokens=limit)
+    model = body.get("model")
+    if isinstance(model, str) and model.startswith(FAULT_PREFIX):
+        schedule = replace(schedule, fault=model.removeprefix(FAULT_PREFIX))
+    own = body.get("pacing") or {}
+    if not isinstance(own, dict) or (unknown := set(own) - {field.name for field in fields(Schedule)}):
+        what = f"no field {min(unknown)!r}" if isinstance(own, dict) else "an object was expected"
+        raise ValueError(f"pacing: {what}; fields are {', '.join(field.name for field in fields(Schedule))}")
+    return replace(schedule, **own)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One answer: `head` goes out when the request was read, `chunks` tokens by the clock, `tail` after the last."""
+
+    head: bytes
+    before: bytes = b""
+    after: bytes = b""
+    chunks: int = 0
+    tail: bytes = b""
+    end: End = End.KEEP
+
+
+@lru_cache(maxsize=256)
+def script(schedule: Schedule, prompt_tokens: int) -> Script:
+    """The bytes of one answer."""
+    fault = schedule.fault
+    if fault in ("status_500", "redirect", "rate_limited", "busy"):
+        return Script(_REFUSALS[fault])
+    if fault == "no_answer":
+        return Script(b"", end=End.SILENCE)
+    writer = _Writer(fault)
+    before, after = writer.around_stamp(schedule.tokens_per_chunk)
+    chunks = schedule.chunks
+    end = End.CLOSE if fault == "close_delimited" else End.KEEP
+    told = 0 if fault == "usage_zero" else schedule.tokens
+    tail = writer.tail(told, prompt_tokens)
+    if fault in _MIDDLE:
+        chunks = max(1, chunks // 2)
+        tail, end = _MIDDLE[fault]
+    if fault == "empty":
+        chunks = 0
+    return Script(writer.head(), before, after, chunks, tail, end)
+
+
+def json_answer(status: str, value: Any, *headers: str) -> bytes:
+    """A whole response with a JSON body."""
+    body = json.dumps(value, separators=(",", ":")).encode()
+    lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+class _Writer:
+    """Writes events as one variant or fault has them."""
+
+    def __init__(self, fault: str) -> None:
+        self._fault = fault
+        self._newline = b"\r\n" if fault == "crlf" else b"\n"
+
+    def head(self) -> bytes:
+        headers = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
+        headers += b"Content-Encoding: gzip\r\n" if self._fault == "encoded" else b""
+        headers += b"Connection: close\r\n" if self._fault == "close_delimited" else b"Transfer-Encoding: chunked\r\n"
+        role = (
+            b"" if self._fault == "no_role" else self._framed(self._event(_delta({"role": "assistant", "content": ""})))
+        )
+        return headers + b"\r\n" + role
+
+    def around_stamp(self, tokens: int) -> tuple[bytes, bytes]:
+        mark = "9" * STAMP_DIGITS
+        name = "reasoning_content" if self._fault == "reasoning" else "content"
+        event = self._event(_delta({name: f" {mark}" + " on" * (tokens - 1)}))
+        if self._fault == "pings":
+            event = b": ping" + self._newline * 2 + event
+        # "split": two HTTP chunks, cut in the middle of a line.
+        pieces = [event[:9], event[9:]] if self._fault == "split" else [event]
+        framed = b"".join(self._framed(piece) for piece in pieces)
+        before, _, after = framed.partition(mark.encode())
+        return before, after
+
+    def tail(self, tokens: int, prompt_tokens: int) -> bytes:
+        fault = self._fault
+        out = b""
+        if fault == "finish_null":
+            out += self._framed(self._event(_delta({}, None)))
+        elif fault != "no_finish_reason":
+            out += self._framed(self._event(_delta({}, "stop" if fault == "empty" else "length")))
+        if fault not in ("no_usage", "finish_null"):
+            count = 0 if fault == "empty" else tokens
+            usage = {"prompt_tokens": prompt_tokens, "completion_tokens": count, "total_tokens": prompt_tokens + count}
+            out += self._framed(self._event(_chunk([], None if fault == "usage_null" else usage)))
+        if fault not in ("no_done", "finish_null"):
+            out += self._framed(b"data: [DONE]" + self._newline * 2)
+        return out if fault == "close_delimited" else out + b"0\r\n\r\n"
+
+    def _event(self, value: dict[str, Any]) -> bytes:
+        return b"data: " + json.dumps(value, separators=(",", ":")).encode() + self._newline * 2
+
+    def _framed(self, data: bytes) -> bytes:
+        return data if self._fault == "close_delimited" else b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def _delta(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+    return _chunk([{"index": 0, "delta": delta, "finish_reason": finish}])
+
+
+def _chunk(choices: list[Any], usage: dict[str, int] | None = None) -> dict[str, Any]:
+    chunk = {
+        "id": "chatcmpl-pacing",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": MODEL,
+        "choices": choices,
+    }
+    return chunk if choices else {**chunk, "usage": usage}
+
+
+def _framed_line(line: bytes) -> bytes:
+    return b"%x\r\n%s\n\n\r\n" % (len(line) + 2, line)
+
+
+_ERROR = b'{"error":{"message":"out of memory","type":"server_error","code":500}}'
+_OVER = b"0\r\n\r\n"
+_MIDDLE: dict[str, tuple[bytes, End]] = {
+    "in_band_error": (_framed_line(b"data: " + _ERROR) + _framed_line(b"data: [DONE]") + _OVER, End.KEEP),
+    "error_line": (_framed_line(b"error: " + _ERROR) + _OVER, End.KEEP),
+    "bad_json": (_framed_line(b'data: {"choices": [{"index"') + _framed_line(b"data: [DONE]") + _OVER, End.KEEP),
+    "bad_frame": (b"zz\r\nnot a chunk size\r\n", End.CLOSE),
+    "reset": (b"", End.RESET),
+    "abort": (b"", End.CLOSE),
+    "silence": (b"", End.SILENCE),
+}
+_REFUSALS = {
+    "status_500": json_answer("500 Internal Server Error", {"error": {"message": "failed", "code": 500}}),
+    "redirect": json_answer("307 Temporary Redirect", {}, "Location: http://127.0.0.1:9/v1/chat/completions"),
+    "rate_limited": json_answer("429 Too Many Requests", {"error": {"message": "slow down"}}, "Retry-After: 1"),
+    "busy": json_answer("503 Service Unavailable", {"error": {"message": "engine is busy"}}, "Retry-After: 1"),
+}

@@ -1,0 +1,45 @@
+"""A pretended engine with a known schedule: what a client measures of it can be held against the truth."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar
+
+from engines._base import Engine, EngineError, ReadBack
+from engines._pacing_script import MODEL, Schedule
+
+_OPTIONS = ("ttft_ms", "interval_ms", "tokens", "tokens_per_chunk", "grid", "fault")
+
+
+class Pacing(Engine):
+    """`options` are the fields of `Schedule`, such as ttft_ms and interval_ms. What it says is time stamps."""
+
+    kind: ClassVar[str] = "pacing"
+
+    def check(self) -> None:
+        if unknown := sorted(set(self.config.options) - set(_OPTIONS)):
+            raise EngineError(f"{self.config.name}: no option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
+        try:
+            Schedule(**self.config.options)
+        except (ValueError, TypeError) as error:
+            raise EngineError(f"{self.config.name}: options: {error}") from None
+
+    def argv(self) -> list[str]:
+        config = self.config
+        argv = [sys.executable, "-m", "engines._pacing_server", "--host", config.host, "--port", str(config.port)]
+        for name, value in config.options.items():
+            flag = f"--{name.replace('_', '-')}"
+            argv += [flag] if value is True else [] if value is False else [flag, str(value)]
+        return [*argv, *config.args]
+
+    def on_gpu(self) -> bool:
+        return False
+
+    def read_back(self) -> ReadBack:
+        schedule = {name: getattr(Schedule(**self.config.options), name) for name in _OPTIONS}
+        return ReadBack(build="pacing", model=MODEL, slots=None, reasoning_off=True, extra=schedule)
+
+    def requests(self) -> dict[str, Any]:
+        """What really happened to each request since the last time this was asked; see `_pacing_server`."""
+        found: dict[str, Any] = self.get("/requests") or {}
+        return found
