@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from engines.convert import SOURCE_SUFFIXES
 from records import JsonObject, read_json
 
 _known: dict[tuple[str, int, int], str] = {}
@@ -19,7 +20,7 @@ def describe_weights(model: Path | None) -> JsonObject | None:
         return None
     sidecar = model.with_name(model.name + ".provenance.json")
     source = read_json(sidecar).get("source_sha256") if sidecar.is_file() else None
-    files = [model] if model.is_file() else sorted(p for p in model.iterdir() if p.suffix in {".safetensors", ".json"})
+    files = [model] if model.is_file() else sorted(p for p in model.iterdir() if p.suffix in SOURCE_SUFFIXES)
     return {
         "path": model.name,
         "bytes": sum(file.stat().st_size for file in files),
