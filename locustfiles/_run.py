@@ -132,7 +132,7 @@ def _end_when_over(environment: Any, made: Session) -> None:
     made.over.wait()
     if isinstance(environment.runner, WorkerRunner):
         _distributed.report_over(environment, made)
-    elif getattr(environment, "enginebench", None) is made:
+    elif getattr(environment, "enginebench", None) is made and not made.stopping:
         # From a greenlet of its own: stop() kills the users, and this one must not be among the waiting.
         if environment.web_ui is None:
             environment.runner.quit()
@@ -144,8 +144,10 @@ def _on_test_stopping(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, MasterRunner):
         _distributed.stopping_master(environment)
     made = getattr(environment, "enginebench", None)
-    if isinstance(made, Session) and not made.over.is_set():
-        made.close("stopped before it was complete")
+    if isinstance(made, Session):
+        made.stopping = True
+        if not made.over.is_set():
+            made.close("stopped before it was complete")
 
 
 def _on_test_stop(environment: Any, **_: Any) -> None:
@@ -170,7 +172,9 @@ def exit_code(made: Session) -> int:
 
 
 def _on_quitting(environment: Any, **_: Any) -> None:
-    """Local SIGTERM fires this before the users stop: admit nothing more, let those in flight end."""
+    """Stop now, where a signal or the end of the run has not yet: Locust decides on its exit code right after this."""
     made = getattr(environment, "enginebench", None)
-    if isinstance(made, Session) and not made.over.is_set():
-        made.close("stopped before it was complete")
+    if isinstance(environment.runner, MasterRunner):
+        environment.runner.stop(send_stop_to_client=False)
+    elif isinstance(made, Session) and not made.stopping:
+        environment.runner.stop()

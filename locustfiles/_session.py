@@ -79,6 +79,7 @@ class Session:
         )
         self.finished = self.failed = 0
         self.over = Event()
+        self.stopping = False
         self.failure: str | None = None
         self.started_utc = utc_now()
         self.health.start()
