@@ -14,7 +14,7 @@ LOCUSTFILES = Path(__file__).resolve().parent.parent / "locustfiles"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 Name = Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]

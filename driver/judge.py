@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from driver.cross_check import Graded
+from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode
-from records import JsonObject, RunFolder, read_json, write_json
+from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json
 from reporting.html import html
 from reporting.markdown import markdown
+from scoring import answers, tasks
 from scoring.compare import compare, compare_runs, score
 
 
@@ -63,7 +67,38 @@ def score_run(folder: RunFolder, *, cross_check: bool) -> JsonObject:
         scores = score(folder)
     except (ValueError, OSError) as error:
         raise BenchError(f"{folder.path}: cannot be scored: {error}") from None
+    if cross_check:
+        found = second_opinion(_graded(folder))
+        scores["cross_check"] = {
+            "checked": found.checked,
+            "unchecked": found.unchecked,
+            "disagreements": list(found.disagreements),
+            "note": found.note,
+        }
     return scores
+
+
+def _graded(folder: RunFolder) -> Iterator[Graded]:
+    """Every answer of a run that was not cut, as it was graded."""
+    for name in [engine["name"] for engine in read_json(folder.manifest)["profile"]["engines"]]:
+        for life in folder.rounds(name):
+            for cell in life.cells():
+                yield from _graded_in(folder, f"{name} r{life.number} {cell.name}", cell)
+
+
+def _graded_in(folder: RunFolder, label: str, cell: CellFolder) -> Iterator[Graded]:
+    if not cell.requests.exists():
+        return
+    golds: dict[str, tasks.Prompt] = {}
+    for record in read_records(cell.requests):
+        if not golds and (path := folder.workload(record.workload)).exists():
+            golds = {prompt.prompt_id: prompt for prompt in tasks.read_prompts(path)}
+        prompt = golds.get(record.prompt_id)
+        if prompt is None or prompt.gold is None or not record.ok or not record.measured:
+            continue
+        grade = answers.grade(prompt.task, record.text, prompt.gold, record.finish_reason or "stop")
+        if not grade.truncated:
+            yield Graded(f"{label} {record.prompt_id}", prompt.gold, record.text, grade.correct, grade.answer)
 
 
 def write_reports(comparison: JsonObject, json_path: Path) -> list[Path]:

@@ -76,7 +76,13 @@ def parse_profile(values: dict[str, Any], source: str) -> Profile:
     try:
         return Profile.model_validate(_expand(values, source))
     except ValidationError as error:
-        raise ProfileError("\n".join(_one_line(source, item) for item in error.errors())) from None
+        found = error.errors()
+        # A list whose items all failed is also reported as too short, which would be a second line for one mistake.
+        places = [item["loc"] for item in found]
+        told = [
+            i for i in found if i["type"] != "too_short" or not any(p[:1] == i["loc"] and len(p) > 1 for p in places)
+        ]
+        raise ProfileError("\n".join(_one_line(source, item) for item in told)) from None
 
 
 def resolve_model(model: str | None) -> Path | None:
@@ -127,10 +133,18 @@ def _one_line(source: str, error: Any) -> str:
     where = f"{source}: {place}: " if place else f"{source}: "
     if error["type"] == "extra_forbidden":
         return where + "unknown key" + _did_you_mean(error["loc"])
+    if error["type"] == "string_pattern_mismatch":
+        return where + f"{error['input']!r} was given; expected {_PATTERNS.get(str(error['loc'][-1]), 'another form')}"
     if error["type"] == "missing":
         return where + "missing; the profile needs it"
     message = str(error["msg"]).removeprefix("Value error, ").replace("\n", " ")
     return where + message[0].lower() + message[1:] if not message.startswith(("`", '"')) else where + message
+
+
+_PATTERNS = {
+    "name": "letters, digits, '.', '_' and '-', at most 64",
+    "cores": "cores such as 0 or 0,2-3",
+}
 
 
 def _did_you_mean(loc: tuple[int | str, ...]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from driver.errors import BenchError
-from driver.progress import Display
+from driver.progress import Display, step_progress
 from engines import EngineError
 from engines.convert import convert, unpack
 
@@ -33,9 +33,14 @@ def command(model: Path, out: Path | None, python: Path | None, source: Path | N
             unpack(model, out, python=python, say=display.say)
             click.echo(f"safetensors: {out}")
             return 0
-        done = convert(model, out, python=python, source=source, say=display.say)
+        with step_progress(display, "writing") as on_progress:
+            done = convert(model, out, python=python, source=source, say=display.say, on_progress=on_progress)
     except EngineError as error:
         raise BenchError(str(error)) from None
     click.echo(f"gguf: {done.path}")
-    click.echo(f"{done.provenance['tensors']} tensors, source {done.provenance['source_sha256'][:16]}")
+    found = done.provenance
+    click.echo(
+        f"{found['tensors']} tensors ({found['bf16_tensors']} BF16, {found['f32_tensors']} F32), "
+        f"{found['parameters']} weights, {found['tokens']} tokens; source {found['source_sha256'][:16]}"
+    )
     return 0

@@ -30,7 +30,9 @@ def command(run: Path, cross_check: bool, as_json: bool) -> int:
                 f"{row['workload']} {name}: {found['correct']}/{found['n']} correct, {found['strict_correct']} strict, "
                 f"{found['no_answer']} without answer, {found['truncated']} truncated, {found['errors']} errors"
             )
-    for line in scores.get("cross_check", []):
-        click.echo(f"cross-check disagrees: {line}")
+    if found := scores.get("cross_check"):
+        click.echo(f"cross-check: {found['checked']} answers checked, {len(found['disagreements'])} disagreements")
+        for line in [*found["disagreements"], *([found["note"]] if found["note"] else [])]:
+            click.echo(f"  {line}")
     click.echo(f"scores: {path} (grader {scores['grader_version']})")
     return 0

@@ -74,7 +74,7 @@ def test_a_variable_is_expanded_and_a_missing_one_is_named(monkeypatch: pytest.M
 def test_a_profile_cannot_be_changed_once_read() -> None:
     profile = parse_profile(GOOD, "p.toml")
     with pytest.raises(ValueError, match="frozen"):
-        profile.rounds = 3  # type: ignore[misc]
+        profile.rounds = 3
 
 
 def test_a_profile_that_is_no_toml_names_file_and_place(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scoring.cross_check import Graded, cross_check
+from driver.cross_check import Graded, cross_check
 
 RIGHT, WRONG = Graded("p1", "18", "18", True, "18"), Graded("p2", "18", "19", False, "19")
 

@@ -1,0 +1,156 @@
+"""How far a load client is from the truth: what it reported of a pacing server, against what that server really did.
+
+Pure functions. The server writes its send stamp into each chunk's text (engines/_pacing_script), on the same monotonic
+clock as the client's, so lag is a subtraction, and the first stamp of a request finds its row in the server's own log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from records import Record
+
+TTFT_LIMIT_MS = 5.0
+TPOT_LIMIT_PERCENT = 0.5
+LAG_LIMIT_US = 5_000.0
+CPU_LIMIT = 0.8
+SERVER_LATE_LIMIT_MS = 5.0
+"""Within these a client is called fit. They are for a verdict in words; the figures stand beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request as a client reported it; `stamps` are the server's, out of the text, one for each arrival."""
+
+    sent_ns: int
+    arrivals: Sequence[int]
+    stamps: Sequence[int]
+    tokens: int | None
+
+    @classmethod
+    def of(cls, record: Record) -> Seen:
+        """Read the stamps back out of a record's text.
+
+        Raises:
+            ValueError: the text holds no stamps, so this was not a pacing server's answer.
+        """
+        stamps, at = [], 0
+        for chars in record.chunk_chars:
+            stamps.append(int(record.text[at : at + chars].split()[0]))
+            at += chars
+        assert record.sent_ns is not None
+        return cls(record.sent_ns, record.chunk_ns, stamps, record.completion_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Reported against true. Errors are reported - true of the same request; TPOT's is in percent of the true median."""
+
+    requests: int
+    chunks: int
+    ttft_ms_p50: float
+    ttft_ms_p99: float
+    ttft_true_ms_p50: float
+    ttft_true_ms_p99: float
+    ttft_error_ms_p50: float
+    ttft_error_ms_p99: float
+    tpot_ms_p50: float
+    tpot_true_ms_p50: float
+    tpot_error_percent: float
+    lag_us_p50: float
+    lag_us_p99: float
+    server_late_ms_p99: float
+
+
+def accuracy(seen: Sequence[Seen], truth: Iterable[Mapping[str, Any]]) -> Accuracy:
+    """Match requests with the server's log, and take the errors.
+
+    Raises:
+        ValueError: a request that the server's log does not have, or none at all.
+    """
+    rows = {row["first_ns"]: row for row in truth if row["finished"]}
+    ttft, ttft_true, tpot, tpot_true, lags, late = [], [], [], [], [], []
+    for one in seen:
+        row = rows.get(one.stamps[0]) if one.stamps else None
+        if row is None:
+            raise ValueError("a request that the pacing server's log does not have")
+        ttft.append((one.arrivals[0] - one.sent_ns) / 1e6)
+        ttft_true.append((row["first_ns"] - row["received_ns"]) / 1e6)
+        if one.tokens is not None and one.tokens > 1:
+            tpot.append((one.arrivals[-1] - one.arrivals[0]) / 1e6 / (one.tokens - 1))
+            tpot_true.append((row["last_ns"] - row["first_ns"]) / 1e6 / (row["tokens"] - 1))
+        lags.append(np.subtract(one.arrivals, one.stamps) / 1e3)
+        late.append(row["late_ns"] / 1e6)
+    if not ttft:
+        raise ValueError("no request was answered")
+    lag = np.concatenate(lags)
+    error = np.subtract(ttft, ttft_true)
+    tpot_p50, tpot_true_p50 = _quantile(tpot, 50), _quantile(tpot_true, 50)
+    return Accuracy(
+        requests=len(ttft),
+        chunks=len(lag),
+        ttft_ms_p50=_quantile(ttft, 50),
+        ttft_ms_p99=_quantile(ttft, 99),
+        ttft_true_ms_p50=_quantile(ttft_true, 50),
+        ttft_true_ms_p99=_quantile(ttft_true, 99),
+        ttft_error_ms_p50=_quantile(error, 50),
+        ttft_error_ms_p99=_quantile(error, 99),
+        tpot_ms_p50=tpot_p50,
+        tpot_true_ms_p50=tpot_true_p50,
+        tpot_error_percent=100 * (tpot_p50 / tpot_true_p50 - 1) if tpot_true_p50 else float("nan"),
+        lag_us_p50=_quantile(lag, 50),
+        lag_us_p99=_quantile(lag, 99),
+        server_late_ms_p99=_quantile(late, 99),
+    )
+
+
+def _quantile(values: Any, percent: float) -> float:
+    return float(np.percentile(values, percent)) if len(values) else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of `calibrate`: so many streams."""
+
+    streams: int
+    accuracy: Accuracy
+    errors: int
+    cpu_us_per_chunk: float | None
+    cpu_share: float | None
+    loop_lag_ms_p99: float | None
+
+
+def complaints(row: Row) -> list[str]:
+    """What makes the client unfit at this number of streams, in words; empty where nothing does."""
+    found, seen = [], row.accuracy
+    if row.errors:
+        found.append(f"{row.errors} requests failed")
+    if abs(seen.ttft_error_ms_p99) > TTFT_LIMIT_MS:
+        found.append(f"TTFT is {seen.ttft_error_ms_p99:.1f} ms off at the 99th percentile")
+    if abs(seen.tpot_error_percent) > TPOT_LIMIT_PERCENT:
+        found.append(f"TPOT is {seen.tpot_error_percent:+.2f}% off")
+    if seen.lag_us_p99 > LAG_LIMIT_US:
+        found.append(f"chunks are seen {seen.lag_us_p99 / 1000:.1f} ms late at the 99th percentile")
+    if row.cpu_share is not None and row.cpu_share > CPU_LIMIT:
+        found.append(f"the client uses {row.cpu_share:.0%} of a core")
+    return found
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """One line: up to how many streams the client's figures can be believed on this host, and what ends it."""
+    fit: int | None = None
+    for row in rows:
+        if found := complaints(row):
+            upto = f"fit up to {fit} streams" if fit else "not fit"
+            cause = f"; at {row.streams}: {', '.join(found)}"
+            if row.accuracy.server_late_ms_p99 > SERVER_LATE_LIMIT_MS:
+                # What a late server does to a client cannot be told from what a slow client does.
+                late = f"{row.accuracy.server_late_ms_p99:.1f} ms late itself, so this host is too busy or too slow to tell"
+                return f"{upto}{cause}; the pacing server was {late}"
+            return upto + cause
+        fit = row.streams
+    return f"fit up to {fit} streams, the most that was tried" if fit else "nothing was tried"
