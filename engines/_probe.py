@@ -61,7 +61,7 @@ def probe(engine: Engine, *, sampling: Mapping[str, Any]) -> dict[str, Any]:
             for messages, answer in zip(PROBES, answers, strict=True)
         },
         "thinking": any(_thinks(answer) for answer in good) if good else None,
-        "fixed_length": _fixed(fixed),
+        "fixed_length": _fixed(fixed, answers[0], notes),
         "sampling_accepted": all(status == 200 for status in told) if told else None,
         "cache_hit": None if fixed is None or fixed.cached_tokens is None else fixed.cached_tokens > 0,
         "notes": notes,
@@ -148,9 +148,13 @@ def _thinks(answer: Answer) -> bool:
     return bool(answer.reasoning.strip()) or "<think>" in _NO_THOUGHT.sub("", answer.text)
 
 
-def _fixed(answer: Answer | None) -> bool | None:
+def _fixed(answer: Answer | None, free: Answer | None, notes: list[str]) -> bool | None:
+    """Whether the asked length was obeyed; an answer that is that long anyway proves nothing."""
     if answer is None or answer.status != 200 or (answer.finish_reason is None and answer.completion_tokens is None):
         return None
-    if answer.finish_reason is not None and answer.finish_reason != "length":
+    if answer.finish_reason not in (None, "length") or answer.completion_tokens not in (None, FIXED_TOKENS):
         return False
-    return answer.completion_tokens in (None, FIXED_TOKENS)
+    if free is None or free.finish_reason != "stop":
+        notes.append("fixed length not shown: the model's own answer to the probe is as long as that")
+        return None
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 from engines._base import Engine, EngineError, ReadBack, sha256_text
 from engines._gguf import GgufError, read_gguf
 from engines._vram import ModelShape, shape_of_gguf
-from engines.build import BuildResult, find_build
+from engines.build import find_build
 
 
 class LlamaCpp(Engine):
@@ -26,29 +27,36 @@ class LlamaCpp(Engine):
     def binary(self) -> str:
         """The path of the server.
 
+        `binary` is a path, a name on PATH, or "build": the newest of run_bench.py build, or of the source that
+        `options.build` names. Without it a build is taken where there is one, else `llama-server` from PATH.
+
         Raises:
             EngineError: there is none.
         """
-        if self.config.binary == "build":
-            return str(self._build().server)
-        wanted = self.config.binary or "llama-server"
+        config = self.config
+        if config.binary in (None, "build"):
+            wanted_build = config.options.get("build")
+            built = find_build(str(wanted_build) if wanted_build else None)
+            if built is not None:
+                return str(built.server)
+            if config.binary == "build" or wanted_build:
+                which = f" of {wanted_build}" if wanted_build else ""
+                raise EngineError(f"{config.name}: no build{which} in the cache; make it with run_bench.py build")
+        wanted = config.binary or "llama-server"
         found = shutil.which(str(Path(wanted).expanduser()))
         if found is None:
             raise EngineError(
-                f"{self.config.name}: no executable {wanted!r}; make it with run_bench.py build, or set `binary`"
+                f"{config.name}: no executable {wanted!r}; make it with run_bench.py build, or set `binary`"
             )
         return found
 
-    def _build(self) -> BuildResult:
-        wanted = self.config.options.get("build")
-        found = find_build(str(wanted) if wanted else None)
-        if found is None:
-            which = f" of {wanted}" if wanted else ""
-            raise EngineError(f"{self.config.name}: no build{which} in the cache; make it with run_bench.py build")
-        return found
-
     def provenance(self) -> dict[str, Any] | None:
-        return self._build().provenance if self.config.binary == "build" else super().provenance()
+        # As run_bench.py build leaves it: <build>/provenance.json beside <build>/bin/llama-server.
+        try:
+            told = json.loads((Path(self.binary()).resolve().parent.parent / "provenance.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return told if isinstance(told, dict) else None
 
     def argv(self) -> list[str]:
         config = self.config
@@ -76,7 +84,11 @@ class LlamaCpp(Engine):
     def build_name(self, props: dict[str, Any]) -> str | None:
         """The build as the server tells it; a tree without git tells nothing of use."""
         told = props.get("build_info")
-        return str(told) if told else None
+        if told and "unknown" not in str(told):
+            return str(told)
+        made = self.provenance() or {}
+        source = (made.get("source") or {}).get("build")
+        return str(source) if source else str(told) if told else None
 
     def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
         return {
@@ -103,7 +115,7 @@ class LlamaCpp(Engine):
             r"(-ngl|--gpu-layers|--n-gpu-layers)[ =]0\b|(-dev|--device)[ =]none", words
         ):
             return False
-        return "device" in self.config.options or _is_linked_with_cuda(self.config.binary or "llama-server")
+        return "device" in self.config.options or _is_linked_with_cuda(self.binary())
 
     def model_shape(self) -> ModelShape | None:
         return shape_of_gguf(self.config.model) if self.config.model else None
@@ -111,15 +123,12 @@ class LlamaCpp(Engine):
 
 def _is_linked_with_cuda(binary: str) -> bool:
     """Whether the loader would bring CUDA in; where that can't be asked, it is taken for yes."""
-    found = shutil.which(str(Path(binary).expanduser()))
-    if found is None:
-        return True
     try:
-        told = subprocess.run(["ldd", found], capture_output=True, text=True, timeout=20, check=False).stdout
+        told = subprocess.run(["ldd", binary], capture_output=True, text=True, timeout=20, check=False).stdout
     except (OSError, subprocess.SubprocessError):
         return True
     # Backends can be plug-ins beside the binary, which the loader does not list.
-    return "cuda" in told or any(Path(found).resolve().parent.glob("libggml-cuda*"))
+    return "cuda" in told or any(Path(binary).resolve().parent.glob("libggml-cuda*"))
 
 
 def require_gguf(name: str, model: Path | None) -> None:

@@ -35,6 +35,9 @@ class LlamaCppWheel(LlamaCpp):
         # The wheel is built for CPUs only.
         return False
 
+    def provenance(self) -> dict[str, Any] | None:
+        return {"package": "xllamacpp", "version": importlib.metadata.version("xllamacpp")}
+
     def build_name(self, props: dict[str, Any]) -> str | None:
         # /props tells only "b0-unknown"; the wheel's version ends in the llama.cpp build that is in it.
         version = importlib.metadata.version("xllamacpp")

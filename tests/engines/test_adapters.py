@@ -144,7 +144,7 @@ def test_a_model_that_is_no_gguf_is_refused_before_the_start(tmp_path: Path, kin
         replaced(engine(tmp_path, kind), model=tmp_path).check()
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"remote", "llama_cpp_wheel"}))
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"remote", "llama_cpp_wheel", "pacing"}))
 def test_a_missing_binary_is_one_line(tmp_path: Path, kind: str) -> None:
     with pytest.raises(EngineError, match="no executable 'nowhere-to-be-found'"):
         replaced(engine(tmp_path, kind), binary="nowhere-to-be-found").argv()
@@ -200,3 +200,43 @@ def test_swap_events_are_counted_in_xservs_log(tmp_path: Path) -> None:
     log.write_text("INFO swapped out 3 KV blocks\nINFO swap_in: 3 blocks\nINFO swap space: 8 GB\n")
     assert standin(tmp_path).log_findings(log) == {"swap_events": 2, "busy_refusals": 0}
     assert standin(tmp_path).log_findings(tmp_path / "no.log")["swap_events"] is None
+
+
+def built(cache: Path, name: str, when: float) -> Path:
+    """A finished build as run_bench.py build leaves it."""
+    server = cache / "build" / name / "bin" / "llama-server"
+    server.parent.mkdir(parents=True)
+    server.write_text("#!/bin/sh\nexit 0\n")
+    server.chmod(0o755)
+    (server.parent.parent / "provenance.json").write_text(json.dumps({"source": {"build": name}, "built": when}))
+    return server
+
+
+def test_llama_cpp_takes_the_build_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engines.build.cache_dir", lambda: tmp_path / "cache")
+    old, new = built(tmp_path / "cache", "b9371", 1.0), built(tmp_path / "cache", "b9400", 2.0)
+    llama = engine(tmp_path, "llama_cpp")
+    assert replaced(llama, binary=None).argv()[0] == str(new)
+    pinned = replaced(llama, binary="build", options={"build": "b9371"})
+    assert pinned.argv()[0] == str(old)
+    assert pinned.provenance() == {"source": {"build": "b9371"}, "built": 1.0}
+    assert llama.provenance() is None
+    with pytest.raises(EngineError, match=r"no build of b1. in the cache"):
+        replaced(llama, binary="build", options={"build": "b1."}).argv()
+
+
+def test_a_build_without_git_is_named_by_its_provenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engines.llama_cpp import LlamaCpp
+
+    monkeypatch.setattr("engines.build.cache_dir", lambda: tmp_path / "cache")
+    built(tmp_path / "cache", "b9371", 1.0)
+    llama = replaced(engine(tmp_path, "llama_cpp"), binary="build")
+    assert isinstance(llama, LlamaCpp)
+    assert llama.build_name({"build_info": "b0-unknown"}) == "b9371"
+    assert llama.build_name({"build_info": "b9371-f12cc6d0"}) == "b9371-f12cc6d0"
+
+
+def test_layers_kept_on_the_host_need_no_card(tmp_path: Path) -> None:
+    for args in (("-ngl", "0"), ("--n-gpu-layers=0",), ("--device", "none")):
+        assert not engine(tmp_path, "llama_cpp", args=args, options={"device": "cuda"}).on_gpu()
+    assert engine(tmp_path, "llama_cpp", args=("-ngl", "99"), options={"device": "cuda"}).on_gpu()

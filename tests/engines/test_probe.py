@@ -19,8 +19,9 @@ def probed(engine: Engine, tmp_path: Path, **sampling: Any) -> dict[str, Any]:
 
 
 def test_an_engine_that_ignores_a_fixed_length_is_found_out(tmp_path: Path) -> None:
-    # The stand-in, as xserv, knows no ignore_eos; with a limit above its answers it stops by itself.
+    # The stand-in, as xserv, knows no ignore_eos.
     result = probed(standin(tmp_path), tmp_path)
+    assert result["fixed_length"] is False
     assert result["thinking"] is False
     assert result["sampling_accepted"] is True
     assert result["cache_hit"] is None
@@ -30,7 +31,7 @@ def test_an_engine_that_ignores_a_fixed_length_is_found_out(tmp_path: Path) -> N
 def test_what_an_engine_without_usage_cannot_tell_is_none(tmp_path: Path) -> None:
     result = probed(standin(tmp_path, env={"STANDIN_NO_USAGE": "1"}), tmp_path)
     assert set(result["prompt_tokens"].values()) == {None}
-    assert result["fixed_length"] in (True, None)
+    assert result["fixed_length"] is False
 
 
 def test_sampling_that_is_refused_is_noted(tmp_path: Path) -> None:
@@ -39,8 +40,36 @@ def test_sampling_that_is_refused_is_noted(tmp_path: Path) -> None:
     assert any("400" in note for note in result["notes"])
 
 
-def test_a_dropped_stream_proves_no_fixed_length(tmp_path: Path) -> None:
-    assert probed(standin(tmp_path, env={"STANDIN_STALL": "5"}), tmp_path)["fixed_length"] is False
+@pytest.mark.parametrize(
+    ("free", "fixed", "obeyed"),
+    [
+        (("stop", 8), ("length", 24), True),
+        (("stop", 8), ("stop", 8), False),
+        (("stop", 8), ("length", 20), False),
+        (("length", 24), ("length", 24), None),
+        (("stop", 8), ("length", None), True),
+        (("stop", 8), (None, None), None),
+    ],
+)
+def test_a_fixed_length_is_shown_only_by_an_answer_that_would_have_been_shorter(
+    free: tuple[str, int], fixed: tuple[str | None, int | None], obeyed: bool | None
+) -> None:
+    from engines._probe import Answer, _fixed
+
+    def answer(reason: str | None, tokens: int | None) -> Answer:
+        return Answer(200, "x", "", reason, 5, tokens)
+
+    assert _fixed(answer(*fixed), answer(*free), []) is obeyed
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "thinks"),
+    [("<think>Hm.</think>4", "", True), ("<think>\n\n</think>\n4", "", False), ("4", "Hm.", True), ("4", "", False)],
+)
+def test_only_a_thought_counts_as_thinking(text: str, reasoning: str, thinks: bool) -> None:
+    from engines._probe import Answer, _thinks
+
+    assert _thinks(Answer(200, text, reasoning)) is thinks
 
 
 def test_a_server_that_is_gone_is_unknown_not_an_error() -> None:

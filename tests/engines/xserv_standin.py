@@ -42,6 +42,8 @@ def answer_words(messages: list[dict[str, str]]) -> list[str]:
     """The model: a greedy answer that depends on the prompt alone, unless nondeterminism is forced."""
     seed: Any = hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()
     chance = random.Random(os.urandom(8) if os.environ.get("STANDIN_RANDOM") else seed)
+    if "one word" in messages[-1]["content"]:
+        return ["Paris."]
     body = [chance.choice(WORDS) for _ in range(chance.randint(30, 60))]
     return [*body, "The", "answer", "is", f"{chance.randint(1, 99)}."]
 
