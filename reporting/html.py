@@ -142,7 +142,7 @@ def _cards(view: View) -> list[tuple[str, list[Card]]]:
                 Card(
                     one_line(cell_of(row)),
                     ratio(told["value"], ci),
-                    word,
+                    shown,
                     _tone(told),
                     proof,
                     f"95% {interval(ci)}" if ci else "",

@@ -1,0 +1,85 @@
+"""Comparisons to report on: the examples that scoring made, and what can be done to them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HOSTILE = (
+    "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\"'</style></title></textarea>"
+    "\x1b[31m\x1b]0;title\x07\x9b[2J\r\n](javascript:window.hit=1) | `code` **bold** @someone #12 "
+    "https://example.org/x {{ 7 * 7 }} {% raw %} "
+    "\u202eevil\u2066 \u200bhidden \ue000 \ud800 \x00 ``` </pre> &amp;"
+)
+
+
+@cache
+def _text(name: str) -> str:
+    return (Path(__file__).with_name(f"{name}.json")).read_text(encoding="utf-8")
+
+
+def example(name: str = "example_comparison") -> dict[str, Any]:
+    """A fresh copy of an example."""
+    return copy.deepcopy(json.loads(_text(name)))
+
+
+def void_example() -> dict[str, Any]:
+    return example("example_void_comparison")
+
+
+def with_rounds(comparison: dict[str, Any], ratios: tuple[float, ...] = (0.58, 0.6, 0.61)) -> dict[str, Any]:
+    """Throughput measured in several rounds, the candidate at these ratios to the baseline."""
+    for row in comparison["performance"]:
+        if row["metric"] == "output_tok_s":
+            row["engines"]["llama.cpp"]["rounds"] = {str(k): 100.0 for k in range(1, len(ratios) + 1)}
+            row["engines"]["xserv"]["rounds"] = {str(k): 100.0 * r for k, r in enumerate(ratios, start=1)}
+    return comparison
+
+
+def with_gpu(comparison: dict[str, Any]) -> dict[str, Any]:
+    curve = {"t_s": [0.0, 1.0, 2.0], "values": [90.0, 310.5, 300.0]}
+    comparison["series"]["gpu"] = [
+        {"engine": engine, "round": 1, "power_w": curve, "memory_mib": curve} for engine in comparison["engines"]
+    ]
+    return comparison
+
+
+_STRUCTURE = frozenset({"baseline", "engine", "cell", "metric", "status", "phase", "candidate", "scenario", "workload"})
+
+
+def poisoned(comparison: dict[str, Any], poison: str = HOSTILE) -> dict[str, Any]:
+    """Every text of a comparison, but the names that hold it together, replaced by something hostile."""
+
+    def walk(value: Any, key: str) -> Any:
+        if isinstance(value, dict):
+            return {k: walk(v, k) for k, v in value.items()}
+        if isinstance(value, list):
+            return [walk(item, key) for item in value]
+        return f"{value} {poison}" if isinstance(value, str) and key not in _STRUCTURE else value
+
+    found: dict[str, Any] = walk(comparison, "")
+    return found
+
+
+def renamed(comparison: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """The names themselves replaced everywhere, as keys and as values."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {names.get(k, k): walk(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        return names.get(value, value) if isinstance(value, str) else value
+
+    found: dict[str, Any] = walk(comparison)
+    return found
+
+
+def failed_request(comparison: dict[str, Any], number: int = 1, error: str = "silence_timeout") -> dict[str, Any]:
+    row = next(r for r in comparison["requests"] if r["phase"] != "warmup")
+    for _ in range(number):
+        comparison["requests"].append(row | {"status": "error", "error": error, "ttft_ms": None, "tpot_ms": None})
+    return comparison

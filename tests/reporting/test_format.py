@@ -1,0 +1,52 @@
+import pytest
+
+from reporting import _format
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (0.01234, "0.0123"),
+        (0.4213, "0.421"),
+        (17.68, "17.7"),
+        (135.2, "135"),
+        (12345.6, "12,346"),
+    ],
+)
+def test_figures_have_the_digits_that_matter(value: float | None, shown: str) -> None:
+    assert _format.figure(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        ("ttft_ms_p50", "TTFT p50"),
+        ("tpot_ms_mean", "TPOT mean"),
+        ("e2e_scheduled_ms_p99", "E2E from schedule p99"),
+        ("output_tok_s", "Output throughput"),
+    ],
+)
+def test_metrics_have_names_for_people(metric: str, name: str) -> None:
+    assert _format.metric_name(metric) == name
+
+
+def test_an_interval_near_one_shows_on_which_side_it_is() -> None:
+    told = {"value": 0.993, "ci": [0.987, 0.998], "verdict": "slower", "method": "welch"}
+    assert _format.ratio_with_interval(told) == "0.993× [0.987, 0.998] slower"
+
+
+def test_an_interval_from_one_run_has_a_dagger() -> None:
+    told = {"value": 0.5, "ci": [0.4, 0.6], "verdict": "slower", "method": "bootstrap within one run"}
+    assert _format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower†"
+
+
+def test_an_unknown_ratio_is_a_dash() -> None:
+    assert _format.ratio_with_interval({"value": None, "ci": None, "verdict": None}) == "–"
+    assert _format.ratio_with_interval(None) == "–"
+
+
+def test_points_are_signed() -> None:
+    assert _format.points(0.02, [-0.0528, 0.1]) == "+2.0 points [−5.3, +10.0]"
+    assert _format.points(None) == "–"
