@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +22,13 @@ class GgufError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Gguf:
-    """Metadata (arrays only as their length) and the size in bytes of each tensor, with alignment."""
+    """Metadata (arrays only as their length), and of each tensor its size in bytes, with alignment, and its kind."""
 
     version: int
     metadata: dict[str, Any]
     tensor_bytes: dict[str, int]
+    tensor_kinds: dict[str, tuple[int, int]]
+    """Name -> ggml's number of the type (0 is F32, 1 F16, 30 BF16) and the number of elements."""
 
     def of_architecture(self, key: str) -> Any:
         """A value under the model's architecture, such as `block_count`; None where it is not there."""
@@ -59,10 +62,12 @@ def _read(file: BinaryIO, file_bytes: int) -> Gguf:
         raise GgufError("broken header: too many entries")
     metadata = {_string(file): _value(file, _unpack(file, "I")[0]) for _ in range(entries)}
     offsets: list[tuple[int, str]] = []
+    kinds: dict[str, tuple[int, int]] = {}
     for _ in range(tensors):
         name = _string(file)
         (dimensions,) = _unpack(file, "I")
-        _unpack(file, f"{dimensions}QI")
+        *shape, kind = _unpack(file, f"{dimensions}QI")
+        kinds[name] = (kind, math.prod(shape))
         offsets.append((_unpack(file, "Q")[0], name))
     alignment = int(metadata.get("general.alignment", 32)) or 32
     start = -(-file.tell() // alignment) * alignment
@@ -72,7 +77,7 @@ def _read(file: BinaryIO, file_bytes: int) -> Gguf:
     sizes = {name: end - offset for (offset, name), end in zip(offsets, ends, strict=True)}
     if any(size < 0 for size in sizes.values()):
         raise GgufError("the file is cut short: its tensors reach beyond its end")
-    return Gguf(version, metadata, sizes)
+    return Gguf(version, metadata, sizes, kinds)
 
 
 def _value(file: BinaryIO, kind: int) -> Any:

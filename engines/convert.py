@@ -5,9 +5,12 @@ The converter runs in an environment of its own, since its requirement files nam
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import venv
 from collections.abc import Callable
@@ -16,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from engines._base import EngineError
+from engines._convert_check import check_gguf, read_weights
 from engines._gguf import GgufError, read_gguf
+from engines._python_tool import package_versions
 from engines._source import cache_dir, find_source
 
 PINS = (
@@ -29,7 +34,6 @@ PINS = (
 )
 """torch 2.13.0 is the CPU build where pip's settings offer one; install with pip, which reads those settings."""
 SOURCE_SUFFIXES = {".safetensors", ".json", ".model", ".txt", ".jinja"}
-LOG_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,18 @@ class Converted:
 
 
 Say = Callable[[str], None]
+Progress = Callable[[int, int], None]
 
 
-def convert(model_dir: Path, out: Path | None, *, python: Path | None, source: Path | None, say: Say) -> Converted:
+def convert(
+    model_dir: Path,
+    out: Path | None,
+    *,
+    python: Path | None,
+    source: Path | None,
+    say: Say,
+    on_progress: Progress | None = None,
+) -> Converted:
     """Convert a Hugging Face folder; the same source is not converted twice.
 
     Args:
@@ -52,18 +65,21 @@ def convert(model_dir: Path, out: Path | None, *, python: Path | None, source: P
         python: an interpreter that has torch and transformers; by default an environment made in the cache.
         source: a llama.cpp tree or archive; by default as `find_source`.
         say: called with a line for each step.
+        on_progress: called with (percent, 100) while the GGUF is written.
 
     Raises:
         EngineError: nothing to convert, no converter, a failed conversion, or a result that fails its check.
     """
     files = source_files(model_dir)
+    weights = read_weights(model_dir)
     say(f"hashing {len(files)} files of {model_dir}")
     identity = source_sha256(files)
     path = out or cache_dir() / "gguf" / f"{model_dir.resolve().name}-{identity[:12]}-BF16.gguf"
     sidecar = path.with_name(path.name + ".provenance.json")
     if path.exists() and sidecar.exists():
-        known = json.loads(sidecar.read_text(encoding="utf-8"))
-        if known.get("source_sha256") == identity:
+        known = _read_sidecar(sidecar)
+        # The file itself is hashed too: a GGUF that was replaced or cut must not travel under the old proof.
+        if known.get("source_sha256") == identity and known.get("gguf_sha256") == _sha256(path):
             say(f"converted already: {path}")
             return Converted(path, known)
     tree = find_source(source, complete=True, say=say)
@@ -73,13 +89,13 @@ def convert(model_dir: Path, out: Path | None, *, python: Path | None, source: P
             f"convert: the source ({tree.build}) has no convert_hf_to_gguf.py; give a whole tree with --source"
         )
     interpreter = python or environment(say)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _check_disk(path, 2 * weights.expected_elements)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.gguf")
     say(f"converting {model_dir.name} with {tree.build}")
     try:
         command = [str(interpreter), str(script), str(model_dir), "--outtype", "bf16", "--outfile", str(temporary)]
-        _run(command, {"PYTHONPATH": str(tree.path / "gguf-py"), "HF_HUB_OFFLINE": "1"}, "convert")
-        facts = check(temporary, model_dir)
+        _run(command, {"PYTHONPATH": str(tree.path / "gguf-py"), "HF_HUB_OFFLINE": "1"}, "convert", on_progress)
+        facts = check_gguf(temporary, weights)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -88,10 +104,19 @@ def convert(model_dir: Path, out: Path | None, *, python: Path | None, source: P
         "source_sha256": identity,
         "gguf_sha256": _sha256(path),
         "converter": tree.to_dict(),
+        "packages": package_versions(str(interpreter), "torch", "transformers", "numpy", "sentencepiece"),
         **facts,
     }
     sidecar.write_text(json.dumps(provenance, indent=2), encoding="utf-8")
     return Converted(path, provenance)
+
+
+def _read_sidecar(sidecar: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(sidecar.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def source_files(model_dir: Path) -> list[Path]:
@@ -141,51 +166,19 @@ def environment(say: Say) -> Path:
     return python
 
 
-def check(gguf: Path, model_dir: Path) -> dict[str, Any]:
-    """Compare a GGUF with what it was made of; returns the facts for the provenance.
-
-    Raises:
-        EngineError: it cannot be read, lacks tensors or a tokenizer, or is too small to be all of the weights.
-    """
-    try:
-        read = read_gguf(gguf)
-    except (GgufError, OSError) as error:
-        raise EngineError(f"convert: the result can't be read: {error}") from None
-    names, elements = _safetensors(model_dir)
-    tensors = len(read.tensor_bytes)
-    # Weights that share storage (tied embeddings) are written once, a rope table may be added.
-    if tensors < len(names) - 1:
-        raise EngineError(f"convert: the result has {tensors} tensors, its source {len(names)}")
-    tokens = read.metadata.get("tokenizer.ggml.tokens")
-    if not tokens:
-        raise EngineError("convert: the result has no tokenizer")
-    total = sum(read.tensor_bytes.values())
-    if total < 2 * elements * 0.98:
-        raise EngineError(
-            f"convert: the result holds {total:,} bytes of weights, {2 * elements:,} are BF16 of its source"
-        )
-    return {
-        "tensors": tensors,
-        "source_tensors": len(names),
-        "weight_bytes": total,
-        "architecture": read.metadata.get("general.architecture"),
-        "file_type": read.metadata.get("general.file_type"),
-        "chat_template": "tokenizer.chat_template" in read.metadata,
-    }
-
-
 def unpack(gguf: Path, out: Path, *, python: Path | None, say: Say) -> None:
     """Turn a (quantised) GGUF into a BF16 safetensors folder with tokenizer and chat template, by transformers.
 
     Raises:
         EngineError: transformers can't read it.
     """
-    if not gguf.is_file():
-        raise EngineError(f"convert: {gguf}: no such GGUF")
+    try:
+        template = read_gguf(gguf).metadata.get("tokenizer.chat_template")
+    except (GgufError, OSError) as error:
+        raise EngineError(f"convert: {error}") from None
     interpreter = python or environment(say)
     say(f"unpacking {gguf.name} into {out}")
     out.mkdir(parents=True, exist_ok=True)
-    template = read_gguf(gguf).metadata.get("tokenizer.chat_template")
     code = (
         "import sys, torch\n"
         "from transformers import AutoModelForCausalLM, AutoTokenizer\n"
@@ -201,28 +194,43 @@ def unpack(gguf: Path, out: Path, *, python: Path | None, say: Say) -> None:
     _run(command, {"HF_HUB_OFFLINE": "1"}, "convert: unpack")
 
 
-def _safetensors(model_dir: Path) -> tuple[set[str], int]:
-    """Names of all tensors and the number of their elements, from the files' headers (a length and a JSON object)."""
-    names: set[str] = set()
-    elements = 0
-    for file in sorted(model_dir.glob("*.safetensors")):
-        with file.open("rb") as content:
-            header = json.loads(content.read(int.from_bytes(content.read(8), "little")))
-        for name, entry in header.items():
-            if name != "__metadata__":
-                names.add(name)
-                count = 1
-                for side in entry["shape"]:
-                    count *= side
-                elements += count
-    return names, elements
+def _run(command: list[str], env: dict[str, str], what: str, on_progress: Progress | None = None) -> None:
+    tail: collections.deque[str] = collections.deque(maxlen=50)
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        try:
+            # A progress bar ends its lines with a carriage return, which text mode takes for a line's end.
+            for line in process.stdout:
+                if found := re.match(r"Writing: +(\d+)%", line):
+                    if on_progress:
+                        on_progress(int(found[1]), 100)
+                elif line.strip():
+                    tail.append(line.strip())
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        # Of a traceback the line that names the exception, which need not be the last one.
+        named = [line for line in tail if re.match(r"[\w.]*(Error|Exception)\b|ERROR:", line)]
+        why = (named or list(tail) or ["no output"])[-1][:300]
+        raise EngineError(f"{what} failed (exit code {process.returncode}): {why}")
 
 
-def _run(command: list[str], env: dict[str, str], what: str) -> None:
-    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, errors="replace")
-    if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-LOG_LINES:]
-        raise EngineError(f"{what} failed (exit code {done.returncode}): {' | '.join(lines) or 'no output'}")
+def _check_disk(out: Path, needed: int) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(out.parent).free
+    if free < needed:
+        raise EngineError(
+            f"convert: {free / 2**30:.1f} GiB free at {out.parent}, {needed / 2**30:.1f} GiB are needed; "
+            "set ENGINEBENCH_CACHE to a roomier place or give --out"
+        )
 
 
 def _sha256(path: Path) -> str:
