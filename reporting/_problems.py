@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os.path import commonpath
 
 from records import JsonObject
 from reporting._escape import BLOCK_LIMIT, one_line, visible
 from reporting._format import count
 from reporting._view import View, is_flip
+from scoring.divergence import first_difference
 
 ROOM = 2_200_000
 """Characters of prompts and answers that a page shows in full."""
@@ -135,7 +135,7 @@ def _split(text: str, other: str | None) -> tuple[str, str, str]:
     text = text[:BLOCK_LIMIT]
     if other is None or other[:BLOCK_LIMIT] == text:
         return "", "", text
-    at = len(commonpath((text, other)))
+    at = first_difference(text, other) or 0
     end = min(len(text), at + MARKED)
     for i in range(at + 1, end):
         if text[i].isspace():
