@@ -12,6 +12,7 @@ from typing import Any
 
 import gevent
 from gevent.event import Event
+from gevent.hub import get_hub
 from locust.runners import WorkerRunner
 
 from locustfiles import _hooks
@@ -29,6 +30,8 @@ log = logging.getLogger("enginebench")
 DECODE_SLICE_NS = 300_000
 """How long decoding may hold the event loop before it lets arriving bytes be stamped."""
 DECODE_BACKLOG = 512
+DECODE_PATIENCE = 128
+"""Up to so many requests wait for an idle event loop before they are decoded; more take turns with what arrives."""
 
 
 class Session:
@@ -64,6 +67,7 @@ class Session:
         self._sink: Callable[[Record], None] = self.capture.write
         self._decode_queue: deque[tuple[Exchange, Phase]] = deque()
         self._decode_wake = Event()
+        self._slice_end = 0
         self._room = Event()
         self._room.set()
         self._decoder = gevent.spawn(self._decode_forever)
@@ -120,6 +124,7 @@ class Session:
         while True:
             self._decode_wake.wait()
             self._decode_wake.clear()
+            self._let_io_pass()
             while self._decode_queue:
                 exchange, phase = self._decode_queue[0]
                 self._decode_one(exchange, phase)
@@ -128,13 +133,20 @@ class Session:
                     self._room.set()
                 self._look_if_over()
 
+    def _let_io_pass(self) -> None:
+        """Let everything that has arrived be stamped, then begin another slice of decoding.
+
+        Not by `gevent.sleep(0)`: the loop runs dozens of such wake-ups before it looks at its sockets again.
+        """
+        loop = get_hub().loop
+        get_hub().wait(loop.idle() if len(self._decode_queue) < DECODE_PATIENCE else loop.timer(0.0))
+        self._slice_end = time.monotonic_ns() + DECODE_SLICE_NS
+
     def _decode_one(self, exchange: Exchange, phase: Phase) -> None:
-        slice_end = time.monotonic_ns() + DECODE_SLICE_NS
         record: Record | None = None
         for record in understand(exchange, self, phase):  # noqa: B007 - the last one is whole
-            if time.monotonic_ns() > slice_end:
-                gevent.sleep(0)
-                slice_end = time.monotonic_ns() + DECODE_SLICE_NS
+            if time.monotonic_ns() > self._slice_end:
+                self._let_io_pass()
         assert record is not None
         self.keep(record, exchange)
         if not record.ok and self.options.keep_raw and exchange.reply is not None:
@@ -169,7 +181,7 @@ class Session:
 
     def finish(self) -> None:
         """After the users have stopped: understand what is left, and write how it came out."""
-        while self._decode_queue and self.failure is None:
+        while self._decode_queue:
             gevent.sleep(0.001)
         self._decoder.kill(block=False)
         self.health.stop()
