@@ -48,7 +48,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Reported against true. Errors are reported - true of the same request; TPOT's is in percent of the true median."""
+    """Reported against true. Errors are reported less true of the same request; TPOT's is in percent of the median."""
 
     requests: int
     chunks: int
@@ -149,8 +149,8 @@ def verdict(rows: Sequence[Row]) -> str:
             cause = f"; at {row.streams}: {', '.join(found)}"
             if row.accuracy.server_late_ms_p99 > SERVER_LATE_LIMIT_MS:
                 # What a late server does to a client cannot be told from what a slow client does.
-                late = f"{row.accuracy.server_late_ms_p99:.1f} ms late itself, so this host is too busy or too slow to tell"
-                return f"{upto}{cause}; the pacing server was {late}"
+                late = f"{row.accuracy.server_late_ms_p99:.1f} ms late itself"
+                return f"{upto}{cause}; the pacing server was {late}: this host is too busy or too slow to tell"
             return upto + cause
         fit = row.streams
     return f"fit up to {fit} streams, the most that was tried" if fit else "nothing was tried"
