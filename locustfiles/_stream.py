@@ -209,7 +209,7 @@ class Connection:
             self.close()
             if reused and _just_sent(reply):
                 # The server had closed it between our look and our send: it never saw the request.
-                return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
+                return self._again(request, total_s, silence_s, on_reply)
             raise StreamError(ErrorKind.ABORTED, f"while sending: {_words(error)}") from None
         except BaseException:
             self.close()
@@ -223,8 +223,15 @@ class Connection:
         if reply.end is not End.COMPLETE or reply.head is None or not reply.head.keeps_alive:
             self.close()
         if reused and not reply.received and reply.end in (End.CLOSED, End.RESET) and _just_sent(reply):
-            return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
+            return self._again(request, total_s, silence_s, on_reply)
         return reply
+
+    def _again(self, request: bytes, total_s: float, silence_s: float, on_reply: Callable[[Reply], None]) -> Reply:
+        try:
+            return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
+        except StreamError as error:
+            # It was no old connection that had run out: the engine went away.
+            raise StreamError(ErrorKind.ABORTED, f"closed before the first byte of the response; {error}") from None
 
     def _send(self, request: bytes, total_s: float) -> None:
         if not self._target.tls:

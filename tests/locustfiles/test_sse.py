@@ -19,7 +19,9 @@ def events_of(*pieces: bytes) -> list[tuple[str, bytes]]:
 
 def answer_of(*values: Any, end: bytes = b"", cut: bool = False) -> Answer:
     """The answer of a stream of chunks, each arriving 10 ns after the one before."""
-    lines = [value if isinstance(value, bytes) else b"data: " + json.dumps(value).encode() + b"\n\n" for value in values]
+    lines = [
+        value if isinstance(value, bytes) else b"data: " + json.dumps(value).encode() + b"\n\n" for value in values
+    ]
     *_, answer = decode([(10 * n, line) for n, line in enumerate([*lines, end], start=1)], cut=cut)
     return answer
 
@@ -95,10 +97,14 @@ def test_any_split_of_the_bytes_gives_the_same_events(data: bytes, cuts: list[in
     assert events_of(*(data[i : i + 1] for i in range(len(data)))) == events_of(data)
 
 
-@given(st.lists(st.text(max_size=6), min_size=1, max_size=8), st.booleans(), st.lists(st.integers(0, 10_000), max_size=9))
+@given(
+    st.lists(st.text(max_size=6), min_size=1, max_size=8), st.booleans(), st.lists(st.integers(0, 10_000), max_size=9)
+)
 def test_any_split_of_a_stream_gives_the_same_answer(texts: list[str], ascii_only: bool, cuts: list[int]) -> None:
     chunks = [said(text) for text in texts] + [said(finish="stop")]
-    lines = [b"data: " + json.dumps(c, ensure_ascii=ascii_only).encode("utf-8", "replace") + b"\r\n\r\n" for c in chunks]
+    lines = [
+        b"data: " + json.dumps(c, ensure_ascii=ascii_only).encode("utf-8", "replace") + b"\r\n\r\n" for c in chunks
+    ]
     stream = b"".join(lines) + DONE
     *_, at_once = decode([(1, stream)])
     *_, in_pieces = decode([(1, piece) for piece in split(stream, cuts)])
@@ -174,7 +180,11 @@ def test_a_tool_call_is_an_answer_without_text() -> None:
 
 
 def test_unknown_fields_anywhere_are_left_alone() -> None:
-    chunk = {**said("a", extra=[1]), "prompt_progress": {"total": 3}, "choices": [7, *said("b", finish="stop")["choices"]]}
+    chunk = {
+        **said("a", extra=[1]),
+        "prompt_progress": {"total": 3},
+        "choices": [7, *said("b", finish="stop")["choices"]],
+    }
     assert answer_of({"prompt_progress": {}}, chunk, {"object": "x", "choices": None}).verdict() is None
 
 

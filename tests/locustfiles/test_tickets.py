@@ -11,7 +11,7 @@ from scoring.tasks import Prompt
 
 def prompts(measured: int, warm: int = 0) -> list[Prompt]:
     def one(name: str, pool: str) -> Prompt:
-        messages = [{"role": "user", "content": name}]
+        messages = ({"role": "user", "content": name},)
         return Prompt(prompt_id=name, messages=messages, gold=None, task="jsonl", pool=pool, max_tokens=None)
 
     return [one(f"m{n}", "measure") for n in range(measured)] + [one(f"w{n}", "warmup") for n in range(warm)]
