@@ -165,9 +165,10 @@ class Charts:
 
     def _scaling(self, workload: str, told: list[tuple[int, JsonObject]]) -> Chart:
         numbers = [number for number, _ in told]
-        tops = [
-            max(e["value"], *(e.get("ci") or [0])) for _, engines in told for e in engines.values() if e.get("value")
-        ]
+        known = [e for _, engines in told for e in engines.values() if e.get("value")]
+        # An interval from two noisy rounds may be a hundred times as high as its figure; it must not flatten the rest.
+        most = 1.6 * max((e["value"] for e in known), default=1.0)
+        tops = [min(most, max(e["value"], *(e.get("ci") or [0]))) for e in known]
         plot = Plot(
             linear(numbers, LEFT, RIGHT), linear(tops, BOTTOM, TOP), x_label="requests in flight", y_label="tok/s",
             x_ticks=[(number, str(number)) for number in numbers],
@@ -219,7 +220,8 @@ class Charts:
         values = [y for curve in curves.values() for _, y in curve]
         ends = [end for t in told.values() for end in t.get("ci") or []]
         rounds = sorted({int(x) for curve in curves.values() for x, _ in curve})
-        scale = fitting([*values, *ends, 1.0], BOTTOM, TOP)
+        low, high = min(*values, 1.0) / 1.5, max(*values, 1.0) * 1.5
+        scale = fitting([*values, *(min(max(end, low), high) for end in ends), 1.0], BOTTOM, TOP)
         plot = Plot(
             Scale(rounds[0] - 0.4, rounds[-1] + 0.4, LEFT, RIGHT), scale, x_label="round", y_label="speed ratio",
             x_ticks=[(k, str(k)) for k in rounds],

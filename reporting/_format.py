@@ -73,7 +73,14 @@ def ratio(value: float | None, ci: Sequence[float] | None = None) -> str:
 
 def interval(ci: Sequence[float] | None) -> str:
     """[0.40, 0.44]; a third digit where two could not tell the ends apart, or an end from 1."""
-    return f"[{ci[0]:.{_places(ci)}f}, {ci[1]:.{_places(ci)}f}]" if ci else ""
+    return f"[{_end(ci[0], _places(ci))}, {_end(ci[1], _places(ci))}]" if ci else ""
+
+
+def _end(value: float, places: int) -> str:
+    """An end of an interval; a very wide one keeps its magnitude instead of digits: 0.0042, 114."""
+    if value >= 10:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if 1e-4 < value < 0.05 else f"{value:.{places}f}"
 
 
 def _places(ci: Sequence[float] | None) -> int:

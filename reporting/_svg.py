@@ -130,11 +130,13 @@ class Plot:
         )
 
     def whisker(self, x: float, low: float, high: float, css: str) -> None:
-        """A vertical interval."""
-        px, top, bottom = self.x.at(x), self.y.at(high), self.y.at(low)
-        self.marks.append(
-            f'<path class="whisker {css}" d="M{px - 3} {top}h6M{px} {top}V{bottom}M{px - 3} {bottom}h6"/>'
-        )
+        """A vertical interval; an end beyond the scale is left open."""
+        px, path = self.x.at(x), []
+        for end in (low, high):
+            if self.y.low <= end <= self.y.high:
+                path.append(f"M{px - 3} {self.y.at(end)}h6")
+        top, bottom = self.y.at(min(high, self.y.high)), self.y.at(max(low, self.y.low))
+        self.marks.append(f'<path class="whisker {css}" d="M{px} {top}V{bottom}{"".join(path)}"/>')
 
     def bar_h(self, y: float, low: float, high: float, css: str) -> None:
         """A horizontal interval."""

@@ -59,6 +59,10 @@ def html(comparison: JsonObject) -> str:
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"style-src '{_hash(style)}'; script-src '{_hash(script)}'",
         cards=_cards(view),
+        reasons=[
+            (check, [row for row in view.audit if row["check"] == check and row["status"] == "fail"])
+            for check in view.failed_checks[:12]
+        ],
         speed=SpeedTable.make(view, view.lead_rows),
         other_speed=SpeedTable.make(view, view.other_rows),
         groups=Charts(view).groups(),

@@ -110,3 +110,14 @@ def test_a_log_scale_has_its_ends_where_they_belong() -> None:
     assert scale.log
     assert 0 < scale.at(1) < scale.at(30) < scale.at(1000) < 100
     assert scale.ticks()
+
+
+def test_an_interval_a_hundred_times_as_high_as_its_figure_does_not_flatten_the_chart() -> None:
+    comparison = example()
+    for row in comparison["performance"]:
+        if row["metric"] == "output_tok_s":
+            row["engines"]["xserv"]["ci"] = [0.1, 40_000.0]
+    [svg] = [svg for svg in svgs(html(comparison)) if svg.findtext("title") == "Output throughput, perf-medium"]
+    plot = svg.find("g")
+    assert plot is not None
+    assert float(plot.get("data-y", "").split()[1]) < 1000

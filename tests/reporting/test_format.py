@@ -50,3 +50,7 @@ def test_an_unknown_ratio_is_a_dash() -> None:
 def test_points_are_signed() -> None:
     assert _format.points(0.02, [-0.0528, 0.1]) == "+2.0 points [−5.3, +10.0]"
     assert _format.points(None) == "–"
+
+
+def test_a_very_wide_interval_keeps_its_magnitude() -> None:
+    assert _format.interval([0.0042, 114.28]) == "[0.0042, 114]"
