@@ -125,7 +125,7 @@ class Session:
             self._decode_wake.wait()
             self._decode_wake.clear()
             self._let_io_pass()
-            while self._decode_queue:
+            while self._decode_queue and self.failure is None:
                 exchange, phase = self._decode_queue[0]
                 self._decode_one(exchange, phase)
                 self._decode_queue.popleft()
@@ -175,13 +175,12 @@ class Session:
         if self.failure is None:
             self.failure = message
             log.error(message)
-            self._decode_queue.clear()
             self.close(message)
             self.over.set()
 
     def finish(self) -> None:
         """After the users have stopped: understand what is left, and write how it came out."""
-        while self._decode_queue:
+        while self._decode_queue and self.failure is None:
             gevent.sleep(0.001)
         self._decoder.kill(block=False)
         self.health.stop()
