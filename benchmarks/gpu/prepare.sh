@@ -16,3 +16,7 @@ bench doctor profiles/gpu-smoke.toml || true
 bench run profiles/gpu-smoke.toml --run-id smoke --out "$WORK/runs" || echo "exit code $?"
 cat "$WORK"/runs/smoke/llama.cpp/r1/engine.json | head -60
 keep "$WORK/runs/smoke" smoke
+"$PY" benchmarks/gpu/instrument.py "$WORK/runs/smoke" | tee "$OUT/instrument-smoke.txt"
+"$PY" benchmarks/gpu/floor.py 2>&1 | tee "$OUT/floor.txt" || true
+bench_bin=$(ls "$ENGINEBENCH_CACHE"/build/*/bin/llama-bench | head -1)
+timeout 120 "$bench_bin" -m "$QWEN3_GGUF" -p 0 -n 256 -r 3 -ngl 999 2>&1 | tee "$OUT/llama-bench.txt" | tail -4 || true
