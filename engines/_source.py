@@ -96,6 +96,9 @@ def find_source(given: Path | None, *, complete: bool, say: Any) -> Source:
         return _given(given)
     if not (SUBMODULE / "CMakeLists.txt").exists():
         _init_submodule(say)
+    if (SUBMODULE / ".enginebench-source.json").is_file():
+        # Shipped along, by run_bench.py ship: there is no git to ask, the note says what it is.
+        return _given(SUBMODULE)
     if (SUBMODULE / "CMakeLists.txt").exists():
         return Source(SUBMODULE, "submodule", PIN_TAG, _commit(SUBMODULE) or PIN_COMMIT)
     package = next(package for package in PACKAGES if package.complete or not complete)

@@ -1,0 +1,157 @@
+"""The other host, through nothing but ssh and tar: there may be no rsync, and no Python package of ours."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tarfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from driver._ship_pack import ROOT, Part, write_part
+from driver.errors import BenchError, ExitCode
+
+Say = Callable[[str], None]
+SSH_FAILED = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A folder on a host. `ssh` is the command that reaches it, such as ("ssh", "-p", "2222")."""
+
+    host: str
+    folder: str
+    ssh: Sequence[str] = ("ssh",)
+
+    def command(self, script: str, *, make: bool = False) -> list[str]:
+        """The command line for a shell script in that folder."""
+        folder = shlex.quote(self.folder) if not self.folder.startswith("~/") else "~/" + shlex.quote(self.folder[2:])
+        enter = f"mkdir -p {folder} && cd {folder}" if make else f"cd {folder}"
+        # A host that asks for a password would hang a job that nobody watches.
+        return [*self.ssh, "-o", "BatchMode=yes", self.host, f"{enter} && {{ {script}\n}}"]
+
+    def parts(self) -> dict[str, str]:
+        """Name -> digest of the parts that arrived whole."""
+        script = 'for f in .shipped/*; do [ -f "$f" ] && echo "${f##*/} $(cat "$f")"; done; true'
+        lines = self._ask(script, make=True).splitlines()
+        return dict(line.split(" ", 1) for line in lines if " " in line)
+
+    def send(self, part: Part) -> None:
+        """Stream one part; the mark that it is there is written by the host only after the last byte was unpacked.
+
+        Raises:
+            BenchError: ssh or tar failed.
+        """
+        mark = shlex.quote(f".shipped/{part.name}")
+        script = f"mkdir -p .shipped && rm -f {mark} && tar xf - && echo {part.digest} > {mark}"
+        with subprocess.Popen(
+            self.command(script, make=True), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdin is not None and process.stderr is not None
+            try:
+                with tarfile.open(fileobj=process.stdin, mode="w|") as tar:
+                    write_part(tar, part)
+                process.stdin.close()
+            except BrokenPipeError:
+                pass
+            except BaseException:
+                process.kill()
+                raise
+            said = process.stderr.read().decode(errors="replace")
+        if process.returncode:
+            raise BenchError(
+                f"{self.host}: {part.name} did not arrive: {_last(said)}; the same command goes on from here"
+            )
+
+    def call(self, script: str, say: Say) -> None:
+        """Run a script there, its lines shown as they come.
+
+        Raises:
+            BenchError: it failed; its last line says why.
+        """
+        code, last = self._stream(script, say)
+        if code:
+            raise BenchError(f"{self.host}: {last or f'exit code {code}'}")
+
+    def follow(self, run_id: str, profile: str, *, build: bool, say: Say) -> int | None:
+        """Start a run there, or join it where it is; None if the connection broke before it ended."""
+        words = ["sh", "driver/_ship_run.sh", run_id, profile, "build" if build else "no-build"]
+        code, _ = self._stream(" ".join(map(shlex.quote, words)), say)
+        return None if code == SSH_FAILED else code
+
+    def fetch(self, path: str, out: Path) -> None:
+        """Bring a folder back into `out`; what was there of an earlier try is overwritten.
+
+        Raises:
+            BenchError: ssh failed or the folder isn't there.
+        """
+        parent, _, name = path.rpartition("/")
+        script = f"tar cf - -C {shlex.quote(parent or '.')} {shlex.quote(name)}"
+        with subprocess.Popen(self.command(script), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None and process.stderr is not None
+            try:
+                _unpack(process.stdout, out)
+            except tarfile.TarError as error:
+                process.kill()
+                said = process.stderr.read().decode(errors="replace")
+                raise BenchError(f"{self.host}: {path} did not come back: {_last(said) or error}") from None
+            said = process.stderr.read().decode(errors="replace")
+        if process.returncode:
+            raise BenchError(f"{self.host}: {path} did not come back: {_last(said)}")
+
+    def python(self) -> str:
+        """Its Python's version, such as 3.12.
+
+        Raises:
+            BenchError: ssh failed or there is none.
+        """
+        return self._ask("python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'", make=True).strip()
+
+    def project_path(self, profile: str) -> str:
+        """A profile as it is called there: a bare name, or a path inside the project.
+
+        Raises:
+            BenchError: a file outside the project, which did not travel (exit code 2).
+        """
+        path = Path(profile)
+        if not path.exists():
+            return profile
+        if not path.resolve().is_relative_to(ROOT):
+            raise BenchError(
+                f"{profile}: lies outside the project and would not travel; put it into profiles/", ExitCode.USAGE
+            )
+        return str(path.resolve().relative_to(ROOT))
+
+    def _ask(self, script: str, *, make: bool = False) -> str:
+        done = subprocess.run(self.command(script, make=make), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise BenchError(f"{self.host}: {_last(done.stderr) or f'ssh ended with code {done.returncode}'}")
+        return done.stdout
+
+    def _stream(self, script: str, say: Say) -> tuple[int, str]:
+        last = ""
+        with subprocess.Popen(
+            self.command(script), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    last = line.rstrip() or last
+                    say(line.rstrip())
+            except BaseException:
+                process.kill()
+                raise
+        return process.returncode, last
+
+
+def _unpack(stream: IO[bytes], out: Path) -> None:
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        # The host is trusted with a run, not with this machine: the filter refuses paths that lead out.
+        tar.extractall(out, filter="data")
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""

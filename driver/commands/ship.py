@@ -1,0 +1,62 @@
+"""`ship HOST:DIR | FILE.tar`: the project with all it needs, for a host without network."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from driver._ship_pack import ShipOptions
+from driver._ship_remote import Remote
+from driver.progress import Display
+from driver.ship import parse_target, run_there, ship_to_file, ship_to_host
+
+
+@click.command(name="ship")
+@click.argument("target", metavar="HOST:DIR|FILE.tar")
+@click.option("--run", "profile", metavar="PROFILE", help="Then build and run PROFILE there, and bring the run back.")
+@click.option("--run-id", help="Name of the run; the same name follows or finishes it.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("bench-out"), show_default=True)
+@click.option("--source", type=click.Path(path_type=Path), help="The llama.cpp tree or .tar.gz to take along.")
+@click.option("--cpu", is_flag=True, help="A llama.cpp tree without CUDA and converter is enough.")
+@click.option("--demo", is_flag=True, help="Take the demo's engine and small model along too (about 130 MB).")
+@click.option("--no-wheels", is_flag=True, help="Leave the Python packages out: the other side has them or an index.")
+@click.option("--target-python", metavar="X.Y", help="Python there; default: asked of HOST, or as here.")
+@click.option("--platform", multiple=True, help="Wheel platform there, such as manylinux_2_28_x86_64; several allowed.")
+@click.option("--ssh", default="ssh", show_default=True, help='The ssh command, such as "ssh -p 2222 -i KEY".')
+def command(
+    target: str,
+    profile: str | None,
+    run_id: str | None,
+    out: Path,
+    source: Path | None,
+    cpu: bool,
+    demo: bool,
+    no_wheels: bool,
+    target_python: str | None,
+    platform: tuple[str, ...],
+    ssh: str,
+) -> int:
+    """Pack tracked files, llama.cpp's source, problem sets and wheels; the same commands then work there offline.
+
+    No secret travels. A transfer or a run that was broken off goes on with the same command.
+    """
+    where = parse_target(target)
+    options = ShipOptions(source, cpu, not no_wheels, demo, target_python, platform)
+    say = Display().say
+    if where.host is None:
+        if profile:
+            raise click.UsageError("--run needs HOST:DIR")
+        ship_to_file(Path(where.path), options, say)
+        return 0
+    remote = Remote(where.host, where.path, tuple(shlex.split(ssh)))
+    if options.wheels and target_python is None:
+        there = remote.python()
+        # Named only where it differs: pip then judges by tags alone and no longer by this interpreter.
+        if there != f"{sys.version_info.major}.{sys.version_info.minor}" or platform:
+            options = replace(options, python=there)
+    ship_to_host(remote, options, say)
+    return run_there(remote, profile, run_id, out, say) if profile else 0

@@ -1,0 +1,121 @@
+"""Takes the project to a host without network: packs it with all it needs, sends it, runs it there, brings it back."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from driver._ship_pack import Part, ShipOptions, collect, write_part
+from driver._ship_remote import Remote
+from driver.errors import BenchError, ExitCode
+from driver.profile import load_profile
+from records import NAME
+
+Say = Callable[[str], None]
+SETUP = "sh driver/_ship_setup.sh"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to: a folder of a host reached by ssh, or (host None) a tar file here."""
+
+    host: str | None
+    path: str
+
+
+def parse_target(text: str) -> Target:
+    """`HOST:DIR` or `FILE.tar`.
+
+    Raises:
+        BenchError: neither (exit code 2).
+    """
+    if text.endswith(".tar"):
+        return Target(None, text)
+    host, colon, folder = text.partition(":")
+    # A host that starts with a dash would be read by ssh as an option.
+    if not colon or not folder or not re.fullmatch(r"[A-Za-z0-9_][\w.@-]*", host):
+        raise BenchError(f"{text}: give HOST:DIR (reached by ssh) or FILE.tar", ExitCode.USAGE)
+    return Target(host, folder)
+
+
+def ship_to_file(path: Path, options: ShipOptions, say: Say) -> None:
+    """Write everything into one tar file, whole or not at all.
+
+    Raises:
+        BenchError: something that is needed can't be had, or a secret would travel.
+    """
+    with TemporaryDirectory() as scratch:
+        parts = collect(options, Path(scratch), say)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            with tarfile.open(partial, "w") as tar:
+                for part in parts:
+                    write_part(tar, part)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB ({_names(parts)})")
+    say(f"there: mkdir enginebench && tar xf {path.name} -C enginebench && cd enginebench && {SETUP}")
+
+
+def ship_to_host(remote: Remote, options: ShipOptions, say: Say) -> None:
+    """Send the parts that the host lacks, each through its own pipe, so that a broken transfer goes on where it was.
+
+    Raises:
+        BenchError: as `ship_to_file`, or ssh failed.
+    """
+    with TemporaryDirectory() as scratch:
+        parts = collect(options, Path(scratch), say)
+        there = remote.parts()
+        for part in parts:
+            if there.get(part.name) == part.digest:
+                say(f"{part.name}: there already")
+                continue
+            say(f"{part.name}: sending {part.bytes / 2**20:.1f} MiB to {remote.host}")
+            remote.send(part)
+    say(f"installing there: {SETUP}")
+    remote.call(SETUP, say)
+
+
+def run_there(remote: Remote, profile: str, run_id: str | None, out: Path, say: Say) -> int:
+    """Build and run a profile on the host, follow it, and bring the run's folder back.
+
+    The run belongs to the host: where the connection breaks it goes on, and the same call (with the same run id)
+    follows it again, or starts again what is not complete.
+
+    Returns:
+        The exit code of `run` there.
+
+    Raises:
+        BenchError: ssh failed, or nothing could be brought back.
+    """
+    loaded = load_profile(profile)
+    run_id = run_id or f"{loaded.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    if not NAME.fullmatch(run_id):
+        raise BenchError(f"--run-id {run_id!r}: use letters, digits, '.', '_' and '-' only", ExitCode.USAGE)
+    again = f"the run goes on there; follow it with the same command and --run-id {run_id}"
+    builds = any(engine.kind == "llama_cpp" and engine.binary in (None, "build") for engine in loaded.engines)
+    say(f"run {run_id} on {remote.host}")
+    try:
+        code = remote.follow(run_id, remote.project_path(profile), build=builds, say=say)
+    except KeyboardInterrupt:
+        say(again)
+        raise
+    if code is None:
+        raise BenchError(f"{remote.host}: the connection broke; {again}")
+    folder = out / run_id
+    out.mkdir(parents=True, exist_ok=True)
+    remote.fetch(f"bench-out/{run_id}", out)
+    for report in sorted(folder.glob("comparison-*")):
+        say(f"report: {report}")
+    return code
+
+
+def _names(parts: Iterable[Part]) -> str:
+    return ", ".join(f"{part.name} {part.bytes / 2**20:.1f} MiB" for part in parts)
