@@ -157,7 +157,7 @@ def _cards(view: View) -> list[tuple[str, list[Card]]]:
             if not paired:
                 continue
             ours, theirs = row["engines"].get(candidate) or {}, row["engines"].get(view.baseline) or {}
-            proof = f"{share(ours.get('accuracy'))} against {share(theirs.get('accuracy'))}, n = {row['n']:,}"
+            proof = f"{share(ours.get('accuracy'))} against {share(theirs.get('accuracy'))}, n\u00a0=\u00a0{row['n']:,}"
             _, _, ends = points(paired.get("difference"), paired.get("ci")).partition(" points ")
             cards.append(
                 Card(
