@@ -146,6 +146,8 @@ def _env() -> dict[str, str]:
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
     env["PYTHONUNBUFFERED"] = "1"
+    # The load process ends when this one does, also after a SIGKILL.
+    env["ENGINEBENCH_DRIVER_PID"] = str(os.getpid())
     return env
 
 

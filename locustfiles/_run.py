@@ -14,6 +14,7 @@ from locust.runners import MasterRunner, WorkerRunner
 from locustfiles import _distributed, _hooks
 from locustfiles._admission import close_on_time
 from locustfiles._options import UsageError, add_options, check, target
+from locustfiles._parent import end_with_driver
 from locustfiles._session import Session
 from locustfiles._stream import Connection, StreamError
 from locustfiles._tickets import Prompts, Shard
@@ -56,6 +57,7 @@ def usage_error(message: str) -> NoReturn:
 
 
 def _on_init(environment: Any, **_: Any) -> None:
+    end_with_driver()
     options = environment.parsed_options
     _hooks.install(environment.events)
     if environment.stop_timeout == 0:

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +18,18 @@ from tests.locustfiles.scripted_server import ScriptedServer, chat
 
 
 def record(number: int = 0, *, phase: str = "measure", kind: str | None = None, text: str = "hello") -> Record:
-    return Record(
-        **{"id": str(number), "engine": "e", "cell": "single.w", "round": 1, "worker": "local", "user": 0},
-        **{"seq": number, "attempt": 1, "workload": "w", "prompt_id": f"p{number}", "prompt_sha256": "0" * 64},
-        **{"sample": 0, "phase": phase, "connect_ns": None, "scheduled_ns": None, "sent_ns": 1, "end_ns": 2},
-        **{"text": text, "status": "error" if kind else "ok", "error": kind and {"kind": kind, "message": "m"}},
-    )  # fmt: skip
+    values: dict[str, Any] = {
+        "id": str(number),
+        "engine": "e",
+        "cell": "single.w",
+        "round": 1,
+        "worker": "local",
+        "user": 0,
+    }
+    values |= {"seq": number, "attempt": 1, "workload": "w", "prompt_id": f"p{number}", "prompt_sha256": "0" * 64}
+    values |= {"sample": 0, "phase": phase, "connect_ns": None, "scheduled_ns": None, "sent_ns": 1, "end_ns": 2}
+    values |= {"text": text, "status": "error" if kind else "ok", "error": kind and {"kind": kind, "message": "m"}}
+    return Record.from_dict(values)
 
 
 def ids(folder: Path) -> list[str]:
@@ -81,6 +88,7 @@ def test_text_of_any_kind_stays_on_its_line(tmp_path: Path) -> None:
 FULL_DISK = """
 import sys
 from pathlib import Path
+from typing import Any
 from locustfiles._capture import Capture, CaptureError
 from tests.locustfiles.test_capture import record
 capture = Capture(Path(sys.argv[1]), append=False)
@@ -101,8 +109,11 @@ def test_a_full_disk_leaves_whole_lines_and_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path)],
         preexec_fn=lambda: limit(10_000),
-        **{"cwd": ROOT, "capture_output": True, "text": True, "check": True},
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     counted, _, message = done.stdout.partition(" ")
     assert int(counted) == len(ids(tmp_path)) > 3
     assert (tmp_path / "requests.jsonl").read_bytes().endswith(b"\n")

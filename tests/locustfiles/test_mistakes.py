@@ -74,10 +74,8 @@ def test_a_host_that_is_no_url_is_named(tmp_path: Path, url: str) -> None:
 def test_two_scenarios_at_once_are_refused_with_their_names(server: ScriptedServer, tmp_path: Path) -> None:
     files = f"{ROOT / 'locustfiles' / 'single.py'},{ROOT / 'locustfiles' / 'concurrent_4.py'}"
     argv = [sys.executable, "-m", "locust", "-f", files, "--headless", "--host", server.url]
-    done = subprocess.run(
-        [*argv, "--capture-dir", str(tmp_path / "out"), "--requests", "1"],
-        **{"cwd": ROOT, "capture_output": True, "text": True, "timeout": 60},
-    )  # fmt: skip
+    argv += ["--capture-dir", str(tmp_path / "out"), "--requests", "1"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "Concurrent4, Single" in done.stderr
     assert "Traceback" not in done.stderr
