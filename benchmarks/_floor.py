@@ -1,96 +1,104 @@
-"""The floor: a bare epoll loop that stamps and parses, and keeps nothing but what it must.
+"""The floor: a bare epoll loop that only stamps and parses. No client in Python that decodes at once can cost less.
 
-    python -m benchmarks._floor --port 8090 --streams 64 --requests 640 --tokens 100 --out seen.jsonl
+    python -m benchmarks._floor HOST PORT STREAMS REQUESTS TOKENS OUT.json [json|orjson]
 
-It has no deadlines, no records, no faults and trusts the pacing server's framing; it parses each event as it arrives.
+A closed loop of STREAMS connections until REQUESTS are done. What it kept is written after its clock has stopped.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
+import json
 import select
 import socket
+import sys
 import time
 from pathlib import Path
-
-import orjson
-
-from benchmarks._seen import SeenFile, body
-
-_DATA = b"data: "
+from typing import Any
 
 
 class _Stream:
-    __slots__ = ("arrivals", "rest", "sent", "socket", "stamps", "tokens")
+    __slots__ = ("arrivals", "buffer", "contents", "send", "sent", "sock", "usage")
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.rest = b""
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.sock = socket.create_connection(address)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.setblocking(False)
+        self.begin(b"")
 
-    def ask(self, request: bytes) -> None:
+    def begin(self, request: bytes) -> None:
+        self.buffer = b""
         self.arrivals: list[int] = []
-        self.stamps: list[int] = []
-        self.tokens: int | None = None
+        self.contents: list[str] = []
+        self.usage: dict[str, int] | None = None
         self.sent = time.monotonic_ns()
-        self.socket.sendall(request)
-
-    def take(self, data: bytes, now: int) -> bool:
-        """Parse what one read brought; whether the answer is over."""
-        data = self.rest + data
-        end = data.rfind(b"\n") + 1
-        self.rest = data[end:]
-        for line in data[:end].split(b"\n"):
-            if not line.startswith(_DATA) or line[6:7] != b"{":
-                continue
-            event = orjson.loads(line[6:])
-            if event["choices"]:
-                content = event["choices"][0]["delta"].get("content")
-                if content:
-                    self.arrivals.append(now)
-                    self.stamps.append(int(content.split(None, 1)[0]))
-            else:
-                self.tokens = event["usage"]["completion_tokens"]
-        return data.endswith(b"0\r\n\r\n")
+        if request:
+            self.sock.sendall(request)
 
 
 def main() -> None:
-    """Keep `--streams` requests in flight until `--requests` have been answered."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--streams", type=int, default=64)
-    parser.add_argument("--requests", type=int, default=640)
-    parser.add_argument("--tokens", type=int, default=100)
-    parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args()
-    content = body("pacing", asked.tokens)
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n\r\n"
-    request = head.encode() + content
-    streams = [_Stream(asked.port) for _ in range(min(asked.streams, asked.requests))]
-    out, left, open_streams = SeenFile(asked.out), asked.requests, len(streams)
-    gc.freeze()
+    """Run the loop."""
+    host, port, streams, requests, tokens, out, *parser = sys.argv[1:]
+    loads: Any = json.loads
+    if parser == ["orjson"]:
+        import orjson
+
+        loads = orjson.loads
+    content = "Tell me a short story about a lighthouse and the sea, please. " * 6
+    body = json.dumps({
+        "model": "pacing", "messages": [{"role": "user", "content": content}], "stream": True,
+        "stream_options": {"include_usage": True}, "max_tokens": int(tokens),
+    }).encode()  # fmt: skip
+    request = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
     epoll = select.epoll()
-    by_descriptor = {stream.socket.fileno(): stream for stream in streams}
-    for descriptor, stream in by_descriptor.items():
-        epoll.register(descriptor, select.EPOLLIN)
-        stream.ask(request)
-        left -= 1
-    clock = time.monotonic_ns
-    while open_streams:
-        for descriptor, _ in epoll.poll():
-            stream = by_descriptor[descriptor]
-            now = clock()
-            if not stream.take(stream.socket.recv(65536), now):
-                continue
-            out.add(stream.sent, stream.arrivals, stream.stamps, stream.tokens)
-            if left:
-                left -= 1
-                stream.ask(request)
-            else:
-                epoll.unregister(descriptor)
-                open_streams -= 1
-    out.write()
+    by_fd = {}
+    for _ in range(int(streams)):
+        stream = _Stream((host, int(port)))
+        by_fd[stream.sock.fileno()] = stream
+        epoll.register(stream.sock.fileno(), select.EPOLLIN)
+    gc.freeze()
+    done: list[tuple[int, list[int], list[str], dict[str, int] | None]] = []
+    left, total = int(requests), int(requests)
+    began = time.process_time()
+    for stream in by_fd.values():
+        if left:
+            left -= 1
+            stream.begin(request)
+    now_ns = time.monotonic_ns
+    while len(done) < total:
+        for fd, _ in epoll.poll():
+            stream = by_fd[fd]
+            now = now_ns()
+            data = stream.sock.recv(65536)
+            if not data:
+                raise SystemExit("the server closed a connection")
+            *lines, stream.buffer = (stream.buffer + data).split(b"\n")
+            for line in lines:
+                if line.startswith(b"data: "):
+                    if line == b"data: [DONE]":
+                        done.append((stream.sent, stream.arrivals, stream.contents, stream.usage))
+                        if left:
+                            left -= 1
+                            stream.begin(request)
+                        break
+                    event = loads(line[6:])
+                    if event["choices"]:
+                        text = event["choices"][0]["delta"].get("content")
+                        if text:
+                            stream.arrivals.append(now)
+                            stream.contents.append(text)
+                    else:
+                        stream.usage = event["usage"]
+    cpu = time.process_time() - began
+    rows = [
+        {"sent_ns": sent, "arrivals": at, "stamps": [int(c.split()[0]) for c in texts],
+         "tokens": (usage or {}).get("completion_tokens")}
+        for sent, at, texts, usage in done
+    ]  # fmt: skip
+    Path(out).write_text(json.dumps({"cpu_s": cpu, "requests": rows}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Locustfile: what people write first. `iter_lines`, JSON as it comes, chunks counted as tokens.
+"""What a first Locust script for a streaming API looks like; shared by the two naive locustfiles.
 
-BENCH_SEEN=seen.jsonl BENCH_LAPS=10 BENCH_TOKENS=100 locust -f benchmarks/_naive.py NaiveHttp --headless -u 64 -r 64
+Environment: NAIVE_OUT (result file), NAIVE_REQUESTS, NAIVE_TOKENS, NAIVE_PROMPT_CHARS, NAIVE_MODEL.
 """
 
 from __future__ import annotations
@@ -8,81 +8,63 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from locust import FastHttpUser, HttpUser, events, task  # before whatever imports urllib3
-
-from benchmarks._seen import SeenFile, body
-
-PATH = "/v1/chat/completions"
-LAPS = int(os.environ.get("BENCH_LAPS", "1"))
-OUT = SeenFile(Path(os.environ.get("BENCH_SEEN", os.devnull)))
-MODEL = os.environ.get("BENCH_MODEL", "pacing")
-BODY = body(MODEL, int(os.environ.get("BENCH_TOKENS", "100")), int(os.environ.get("BENCH_CHARACTERS", "400")))
-HEADERS = {"Content-Type": "application/json"}
+REQUESTS = int(os.environ.get("NAIVE_REQUESTS", "64"))
+BODY = {
+    "model": os.environ.get("NAIVE_MODEL", "pacing"),
+    "messages": [{"role": "user", "content": "x " * (int(os.environ.get("NAIVE_PROMPT_CHARS", "400")) // 2)}],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "max_tokens": int(os.environ.get("NAIVE_TOKENS", "100")),
+}
 
 
-class _Naive:
-    """The task that both clients share."""
+class Results:
+    """What the users of one process saw, and when to stop."""
 
-    def lines(self) -> Iterator[bytes | str]:
-        raise NotImplementedError
+    def __init__(self) -> None:
+        self.begun = 0
+        self.ended = 0
+        self.rows: list[dict[str, Any]] = []
+        self.failed = 0
 
-    def ask(self) -> None:
-        self.laps = getattr(self, "laps", 0) + 1
+    def may_begin(self) -> bool:
+        self.begun += 1
+        return self.begun <= REQUESTS
+
+    def read(self, sent_ns: int, lines: Iterable[bytes]) -> None:
+        """Read a stream line by line."""
         arrivals: list[int] = []
         stamps: list[int] = []
-        sent = time.monotonic_ns()
-        try:
-            for line in self.lines():
-                self._take(line, arrivals, stamps)
-        finally:
-            if stamps:
-                OUT.add(sent, arrivals, stamps, len(arrivals))
-            if self.laps >= LAPS:
-                self._retire()
+        tokens = None
+        for line in lines:
+            now = time.monotonic_ns()
+            if not line.startswith(b"data: ") or line == b"data: [DONE]":
+                continue
+            event = json.loads(line[6:])
+            if event["choices"]:
+                text = event["choices"][0]["delta"].get("content")
+                if text:
+                    arrivals.append(now)
+                    stamps.append(int(text.split()[0]))
+            elif event.get("usage"):
+                tokens = event["usage"]["completion_tokens"]
+        self.rows.append({"sent_ns": sent_ns, "arrivals": arrivals, "stamps": stamps, "tokens": tokens})
 
-    def _take(self, line: bytes | str, arrivals: list[int], stamps: list[int]) -> None:
-        text = line.decode() if isinstance(line, bytes) else line
-        if not text.startswith("data: ") or text == "data: [DONE]":
-            return
-        choices = json.loads(text[6:]).get("choices")
-        content = choices[0]["delta"].get("content") if choices else None
-        if content:
-            arrivals.append(time.monotonic_ns())
-            stamps.append(int(content.split(None, 1)[0]))
+    def one_ended(self, runner: Any) -> None:
+        """Count; after the last one write the file and quit."""
+        self.ended += 1
+        if self.ended == REQUESTS:
+            import gevent
 
-    def _retire(self) -> None:
-        runner = self.environment.runner  # type: ignore[attr-defined]
-        runner.retired = getattr(runner, "retired", 0) + 1
-        if runner.retired >= runner.target_user_count:
-            runner.quit()
-        self.stop()  # type: ignore[attr-defined]
-
-
-class NaiveHttp(_Naive, HttpUser):
-    """Locust's HttpUser, which is requests."""
-
-    chat = task(_Naive.ask)
-
-    def lines(self) -> Iterator[bytes | str]:
-        response = self.client.post(PATH, data=BODY, headers=HEADERS, stream=True)
-        yield from response.iter_lines()
+            cpu = time.process_time()
+            Path(os.environ["NAIVE_OUT"]).write_text(
+                json.dumps({"process_cpu_s": cpu, "requests": self.rows, "failed": self.failed})
+            )
+            gevent.spawn(runner.quit)
 
 
-class NaiveFast(_Naive, FastHttpUser):
-    """Locust's FastHttpUser, which is geventhttpclient."""
-
-    chat = task(_Naive.ask)
-
-    def lines(self) -> Iterator[bytes | str]:
-        return self.client.iter_lines(PATH, "POST", data=BODY, headers=HEADERS)
-
-
-def _write(**_: Any) -> None:
-    OUT.write()
-
-
-events.quit.add_listener(_write)  # type: ignore[no-untyped-call]
+RESULTS = Results()
