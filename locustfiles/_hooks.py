@@ -53,7 +53,7 @@ def fire_stream(environment: Any, record: Any) -> None:
     events = environment.events
     if record.first_token_ns is not None:
         events.first_token.fire(record=record)
-        if len(record.chunk_ns) > 1:
+        if len(record.chunk_ns) > 1 and events.inter_token._handlers:
             gaps = [(b - a) / 1e6 for a, b in zip(record.chunk_ns, record.chunk_ns[1:], strict=False)]
             events.inter_token.fire(record=record, gaps_ms=gaps)
     events.stream_finished.fire(record=record)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 MAX_HEAD_BYTES = 64 * 1024
 _HEX = frozenset(b"0123456789abcdefABCDEF")
+_SIZES: dict[bytes, int] = {}
+"""Chunk sizes that were read before (never 0, the end): streams repeat a few."""
 
 
 class FramingError(ValueError):
@@ -94,6 +96,12 @@ class Body:
         return self._feed_chunked(data)
 
     def _feed_chunked(self, data: bytes) -> bytes:
+        if not self._buffer and not self._left:
+            # Nearly every read of a stream is one whole chunk.
+            end = data.find(b"\r\n", 0, 12)
+            size = _SIZES.get(data[:end]) if end > 0 else None
+            if size is not None and len(data) == end + 4 + size and data[-2:] == b"\r\n":
+                return data[end + 2 : -2]
         data = self._buffer + data
         at, out = 0, []
         while True:
@@ -128,6 +136,8 @@ class Body:
                 elif len(data) - end > MAX_HEAD_BYTES:
                     raise FramingError(f"trailers of more than {MAX_HEAD_BYTES} bytes")
                 break
+            if len(_SIZES) < 4096:
+                _SIZES[digits] = size
             at = end + 2
             self._left = size + 2
         self._buffer = data[at:]

@@ -11,7 +11,7 @@ import gevent
 from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
-from locustfiles import _distributed, _hooks
+from locustfiles import _collector, _distributed, _hooks
 from locustfiles._admission import close_on_time
 from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._parent import end_with_driver
@@ -118,9 +118,13 @@ def _on_test_start(environment: Any, **_: Any) -> None:
         if environment.web_ui is None and not isinstance(environment.runner, WorkerRunner):
             usage_error(str(error))
         log.error("%s", error)
-        environment.runner.quit() if isinstance(environment.runner, WorkerRunner) else environment.runner.stop()
+        runner = environment.runner
+        gevent.spawn(runner.quit if isinstance(runner, WorkerRunner) else runner.stop)
+        # Until the stop kills this greenlet, which is the one that would give birth to users.
+        gevent.sleep(60)
         return
     environment.enginebench = made
+    _collector.calm()
     if isinstance(environment.runner, WorkerRunner):
         _distributed.start_worker(environment, made)
     watcher = gevent.spawn(_end_when_over, environment, made)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -17,10 +17,11 @@ from records import FINISH_REASONS, ErrorKind
 
 DONE = b"[DONE]"
 MAX_EVENT_BYTES = 16 * 2**20
+YIELD_EVERY = 16
+"""Pieces decoded in one go; some 0.1 ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One dispatched event: its type ("message" unless named) and its data, lines joined by LF."""
 
     kind: str
@@ -61,6 +62,11 @@ class SSEDecoder:
         """The stream is over: an event that lacks only its blank line still counts, since servers forget it."""
         lines, self._buffer = ([self._buffer] if self._buffer else []), b""
         return list(self._dispatch([*lines, b""]))
+
+    @property
+    def between_events(self) -> bool:
+        """Whether all that was fed is dispatched, so that the next byte begins a new event."""
+        return not (self._buffer or self._data or self._kind or self._after_cr or self._at_start)
 
     @property
     def pending_bytes(self) -> int:
@@ -112,30 +118,33 @@ class Answer:
             return
         if event.data.strip() == DONE:
             self.done = True
-            return
-        if event.kind == "error":
+        elif event.kind == "error":
             self.error = (ErrorKind.IN_BAND_ERROR, _message(event.data))
-            return
+        else:
+            self.take_data(event.data, stamp_ns)
+
+    def take_data(self, data: bytes, stamp_ns: int) -> None:
+        """Take in the data of an event that is neither `[DONE]` nor an error by its kind."""
         try:
-            chunk = _loads(event.data)
+            chunk = _loads(data)
         except ValueError as error:
-            self.error = _unreadable(event.data, error)
+            self.error = _unreadable(data, error)
             return
         if not isinstance(chunk, dict):
-            self.error = (ErrorKind.BAD_JSON, f"a JSON object was expected: {event.data[:200]!r}")
+            self.error = (ErrorKind.BAD_JSON, f"a JSON object was expected: {data[:200]!r}")
         elif chunk.get("error") is not None:
-            self.error = (ErrorKind.IN_BAND_ERROR, _message(event.data))
+            self.error = (ErrorKind.IN_BAND_ERROR, _message(data))
         else:
             self._take_chunk(chunk, stamp_ns)
 
     def _take_chunk(self, chunk: dict[str, Any], stamp_ns: int) -> None:
-        usage = chunk.get("usage")
-        if isinstance(usage, dict):
+        get = chunk.get
+        if (usage := get("usage")) is not None and isinstance(usage, dict):
             self.usage = usage
-        if isinstance(chunk.get("timings"), dict):
-            self.timings = chunk["timings"]
-        if isinstance(chunk.get("system_fingerprint"), str):
-            self.fingerprint = chunk["system_fingerprint"]
+        if (timings := get("timings")) is not None and isinstance(timings, dict):
+            self.timings = timings
+        if (fingerprint := get("system_fingerprint")) is not None and isinstance(fingerprint, str):
+            self.fingerprint = fingerprint
         for choice in chunk.get("choices") or ():
             if not isinstance(choice, dict) or (choice.get("index") or 0) != 0:
                 continue
@@ -147,9 +156,12 @@ class Answer:
                 self._take_delta(delta, choice, usage, stamp_ns)
 
     def _take_delta(self, delta: dict[str, Any], choice: dict[str, Any], usage: Any, stamp_ns: int) -> None:
-        content = _text(delta.get("content"))
-        reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
-        if delta.get("tool_calls"):
+        get = delta.get
+        content = get("content")
+        if not isinstance(content, str):
+            content = ""
+        reasoning = _text(get("reasoning_content")) or _text(get("reasoning")) if len(delta) > 1 or not content else ""
+        if get("tool_calls"):
             self.tool_calls = True
         if not content and not reasoning:
             return
@@ -165,6 +177,8 @@ class Answer:
 
     def _tokens_of(self, choice: dict[str, Any], usage: Any) -> int | None:
         """The tokens of a delta where the engine tells them: by usage in every chunk, or by its logprobs."""
+        if usage is None and "logprobs" not in choice:
+            return None
         total = usage.get("completion_tokens") if isinstance(usage, dict) else None
         if isinstance(total, int):
             tokens, self._counted = total - self._counted, total
@@ -246,18 +260,30 @@ def _unreadable(data: bytes, error: Exception) -> tuple[ErrorKind, str]:
 
 
 def decode(pieces: list[tuple[int, bytes]], *, cut: bool = False) -> Iterator[Answer]:
-    """Decode a whole body, yielding the same Answer after every piece so that the caller can pause in between.
+    """Decode a whole body, yielding the same Answer every few pieces so that the caller can pause in between.
 
     `cut` says that nothing vouches for the body's end (the connection ended it): an event that is only half there was
     then cut off, and is not the engine's bad JSON.
     """
     decoder, answer = SSEDecoder(), Answer()
-    for stamp, data in pieces:
-        for event in decoder.feed(data):
-            answer.take(event, stamp)
-        if decoder.pending_bytes > MAX_EVENT_BYTES and not answer.error:
-            answer.error = (ErrorKind.BAD_FRAME, f"an event of more than {MAX_EVENT_BYTES} bytes")
-        yield answer
+    for number, (stamp, data) in enumerate(pieces, start=1):
+        if (
+            data[:7] == b"data: {"
+            and data.find(b"\n") == len(data) - 2
+            and data[-1:] == b"\n"
+            and b"\r" not in data
+            and decoder.between_events
+        ):
+            # Nearly every read: one event, whole, of one line. The decoder would cut out the same.
+            if not (answer.error or answer.done):
+                answer.take_data(data[6:-2], stamp)
+        else:
+            for event in decoder.feed(data):
+                answer.take(event, stamp)
+            if decoder.pending_bytes > MAX_EVENT_BYTES and not answer.error:
+                answer.error = (ErrorKind.BAD_FRAME, f"an event of more than {MAX_EVENT_BYTES} bytes")
+        if not number % YIELD_EVERY or len(data) > 4096:
+            yield answer
     if pieces:
         before = answer.error
         for event in decoder.flush():

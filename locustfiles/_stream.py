@@ -96,30 +96,36 @@ class Reply:
     raw: list[bytes] | None = None
     """All bytes of the connection, where they are to be kept."""
     received: int = 0
+    last_ns: int = 0
+    """The last read that `unframe()` has seen."""
     _start: bytes = b""
     _body: Body | None = None
 
     def unframe(self) -> None:
         """Take the framing off what has come since the last call."""
-        pending, self.pending = self.pending, []
+        pending, content, body = self.pending, self.content, self._body
         if self.raw is not None:
             self.raw += [data for _, data in pending]
-        if self.framing_error:
-            return
         try:
             for stamp, data in pending:
-                if self._body is None:
+                self.received += len(data)
+                if self.framing_error:
+                    continue
+                if body is None:
                     self._start += data
                     found = parse_head(self._start)
                     if found is None:
                         continue
                     self.head, data = found
-                    self._body = Body(self.head)
-                content = self._body.feed(data)
-                if content:
-                    self.content.append((stamp, content))
+                    body = self._body = Body(self.head)
+                if piece := body.feed(data):
+                    content.append((stamp, piece))
         except FramingError as error:
             self.framing_error = str(error)
+        if pending:
+            self.last_ns = pending[-1][0]
+            # The same list: the reader goes on appending to it.
+            pending.clear()
 
     @property
     def framed(self) -> bool:
@@ -222,7 +228,12 @@ class Connection:
         reply.end_ns = reply.end_ns or time.monotonic_ns()
         if reply.end is not End.COMPLETE or reply.head is None or not reply.head.keeps_alive:
             self.close()
-        if reused and not reply.received and reply.end in (End.CLOSED, End.RESET) and _just_sent(reply):
+        if (
+            reused
+            and not (reply.received or reply.pending)
+            and reply.end in (End.CLOSED, End.RESET)
+            and _just_sent(reply)
+        ):
             return self._again(request, total_s, silence_s, on_reply)
         return reply
 
@@ -253,14 +264,9 @@ class _Reader:
     """Reads one response in the event loop and wakes the waiting greenlet once, when it is over."""
 
     def __init__(self, sock: Any, reply: Reply, tls: bool) -> None:
-        self._sock = sock
-        self._raw_recv = sock.recv if tls else sock._sock.recv
-        self._reply = reply
-        self._tls = tls
+        self._sock, self._reply, self._tls = sock, reply, tls
         self._loop = get_hub().loop
         self._waiter: Waiter[End] = Waiter()
-        self._look_always = True
-        self._last_ns = reply.sent_ns
 
     def run(self, total_s: float, silence_s: float) -> None:
         """Wait for the end of the response, of the silence deadline or of the total one."""
@@ -271,7 +277,7 @@ class _Reader:
         if self._tls:
             self._sock.setblocking(False)
         try:
-            watcher.start(self._on_tls_readable if self._tls else self._on_readable)
+            watcher.start(self._tls_callback() if self._tls else self._callback())
             total.start(self._waiter.switch, End.TOTAL)
             self._silence.start(self._on_silence)
             self._reply.end = self._waiter.get()
@@ -285,48 +291,53 @@ class _Reader:
             if self._tls and self._sock.fileno() >= 0:
                 self._sock.setblocking(True)
 
-    def _on_readable(self) -> None:
-        now = time.monotonic_ns()
-        try:
-            data = self._raw_recv(RECV_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            self._finish(End.RESET, now)
-            return
-        self._last_ns = now
-        if not data:
-            self._finish(End.CLOSED, now)
-            return
-        reply = self._reply
-        reply.pending.append((now, data))
-        reply.received += len(data)
-        # A chunked body ends in an empty line; whether it is the end is seen only then, and else now and then.
-        if self._look_always or data[-4:] == b"\r\n\r\n" or len(data) < 4 or len(reply.pending) >= LOOK_EVERY:
-            self._look(now)
+    def _callback(self) -> Callable[[], None]:
+        """What runs for every read of every stream; a closure, since its names are looked up the fastest."""
+        clock, receive, pending, look = time.monotonic_ns, self._sock._sock.recv, self._reply.pending, self._look
+        append = pending.append
+        look_always = True
 
-    def _on_tls_readable(self) -> None:
-        while self._sock is not None:
-            now = time.monotonic_ns()
+        def on_readable() -> None:
+            nonlocal look_always
+            now = clock()
             try:
-                data = self._raw_recv(RECV_BYTES)
-            except (ssl.SSLWantReadError, BlockingIOError):
+                data = receive(RECV_BYTES)
+            except BlockingIOError:
                 return
             except OSError:
                 self._finish(End.RESET, now)
                 return
-            self._last_ns = now
             if not data:
                 self._finish(End.CLOSED, now)
                 return
-            self._reply.pending.append((now, data))
-            self._reply.received += len(data)
-            self._look(now)
-            if self._reply.end_ns:
-                return
+            append((now, data))
+            # A chunked body ends in an empty line; whether it is the end is seen only then, and else now and then.
+            if look_always or data[-4:] == b"\r\n\r\n" or len(data) < 4 or len(pending) >= LOOK_EVERY:
+                look_always = look(now)
 
-    def _look(self, now: int) -> None:
-        """See whether the response is over."""
+        return on_readable
+
+    def _tls_callback(self) -> Callable[[], None]:
+        def on_readable() -> None:
+            while not self._reply.end_ns:
+                now = time.monotonic_ns()
+                try:
+                    data = self._sock.recv(RECV_BYTES)
+                except (ssl.SSLWantReadError, BlockingIOError):
+                    return
+                except OSError:
+                    self._finish(End.RESET, now)
+                    return
+                if not data:
+                    self._finish(End.CLOSED, now)
+                    return
+                self._reply.pending.append((now, data))
+                self._look(now)
+
+        return on_readable
+
+    def _look(self, now: int) -> bool:
+        """See whether the response is over; returns whether the next read must be looked at too."""
         reply = self._reply
         reply.unframe()
         if reply.framing_error:
@@ -335,12 +346,14 @@ class _Reader:
             self._finish(End.COMPLETE, now)
         elif reply.received > MAX_BODY_BYTES:
             self._finish(End.TOO_LARGE, now)
-        self._look_always = reply.how in (None, "length")
+        return reply.how in (None, "length")
 
     def _on_silence(self) -> None:
-        left = self._silence_ns - (time.monotonic_ns() - self._last_ns)
+        reply, now = self._reply, time.monotonic_ns()
+        last_ns = reply.pending[-1][0] if reply.pending else reply.last_ns or reply.sent_ns
+        left = self._silence_ns - (now - last_ns)
         if left <= 0:
-            self._finish(End.SILENCE, time.monotonic_ns())
+            self._finish(End.SILENCE, now)
         else:
             # One timer for the whole stream, moved on only when it fires: a timer a read would cost more than the read.
             self._silence.stop()
