@@ -11,14 +11,14 @@ import threading
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
-    parser = argparse.ArgumentParser(prog="llama_cpp_wheel")
+    parser = argparse.ArgumentParser(prog="llama_cpp_wheel", allow_abbrev=False)
     parser.add_argument("--model", required=True)
     parser.add_argument("--alias")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--parallel", type=int, required=True)
-    parser.add_argument("--ctx-size", type=int, required=True)
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--parallel", "-np", type=int, required=True)
+    parser.add_argument("--ctx-size", "-c", type=int, required=True)
+    parser.add_argument("--threads", "-t", type=int)
     parser.add_argument("--cache", action="store_true")
     parser.add_argument("--chat-template")
     arguments = parser.parse_args()

@@ -132,3 +132,26 @@ def test_a_stalled_stream_of_the_stand_in_ends_cleanly_without_a_finish_reason(t
         answer = ask(engine, stream=stream, max_tokens=64)
     assert answer.status_code == 200
     assert '"finish_reason": "' not in answer.text and '"finish_reason": null' in answer.text
+
+
+def test_a_context_split_among_slots_is_read_back_and_refused(tmp_path: Path) -> None:
+    from driver.rounds import disproved
+
+    engine = wheel(slots=4, max_seq_len=1024, args=("-c", "1024"))
+    with running(engine, tmp_path / "server.log", ready_timeout_s=60):
+        told = engine.read_back().to_dict()
+    assert told["context_per_slot"] == 256
+    asked = {"max_seq_len": 1024, "slots": 4, "thinking": False, "cache": False}
+    (why,) = disproved({"asked": asked, "readback": told}, fixed_length=False)
+    assert why == "each slot has 256 tokens of context, 1,024 were asked for"
+
+
+def test_an_option_that_the_wheels_server_does_not_know_is_explained(tmp_path: Path) -> None:
+    from engines import EngineError
+
+    engine = wheel(args=("--no-such-option",))
+    with (
+        pytest.raises(EngineError, match=r"refuses its arguments.*--no-such-option"),
+        running(engine, tmp_path / "server.log", ready_timeout_s=60),
+    ):
+        pass
