@@ -86,6 +86,8 @@ def collect(options: ShipOptions, scratch: Path, say: Callable[[str], None]) -> 
     """
     project = Part("project", tuple(project_files(options.root)))
     refuse_secrets(project)
+    if left := untracked(options.root):
+        say(f"left out, since git does not track it: {', '.join(left[:5])}{' ...' if len(left) > 5 else ''}")
     data = options.data_dir or default_data_dir()
     data_files = sorted(p for p in data.glob("*.json*") if p.is_file()) if data.is_dir() else []
     if not data_files:
@@ -116,6 +118,13 @@ def project_files(root: Path) -> Iterator[tuple[str, Path]]:
         # A submodule is listed as one name and is a folder; its tree is a part of its own.
         if path.is_file():
             yield name, path
+
+
+def untracked(root: Path) -> list[str]:
+    """Files that are neither tracked nor ignored: forgotten, or not meant to travel. Empty where there is no git."""
+    command = ["git", "ls-files", "-z", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=root, capture_output=True, check=False)
+    return [name for name in done.stdout.decode().split("\0") if name]
 
 
 def _is_project(path: Path) -> bool:

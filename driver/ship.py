@@ -60,7 +60,7 @@ def ship_to_file(path: Path, options: ShipOptions, say: Say) -> None:
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
-    say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB ({_names(parts)})")
+        say(f"{path}: {path.stat().st_size / 2**20:.0f} MiB ({_names(parts)})")
     say(f"there: mkdir enginebench && tar xf {path.name} -C enginebench && cd enginebench && {SETUP}")
 
 

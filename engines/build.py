@@ -215,6 +215,8 @@ def _compile(source: Source, folder: Path, flags: list[str], jobs: int | None, o
                 os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
                 raise
+            finally:
+                process.stdout.close()
             if code:
                 log.flush()
                 raise EngineError(f"build: {_why(log_path)}; the log is {log_path}")

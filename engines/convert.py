@@ -27,6 +27,7 @@ from engines._source import cache_dir, find_source
 PINS = (
     "torch==2.13.0",
     "transformers[serving]>=5.24,<6",
+    "gguf>=0.19,<1",  # reads a GGUF for --unpack; the converter brings its tree's own
     "sentencepiece>=0.2",
     "safetensors>=0.5",
     "protobuf>=5",
@@ -154,7 +155,8 @@ def environment(say: Say) -> Path:
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
         return python
     say("making the converter's own environment (torch, transformers): some minutes, once")
-    venv.create(folder, with_pip=True, symlinks=True, clear=True)
+    if not python.exists():
+        venv.create(folder, with_pip=True, symlinks=True, clear=True)
     # torch by itself first: asked for together with what depends on it, a larger build may be chosen.
     for pins in (PINS[:1], PINS):
         _run(
@@ -181,9 +183,11 @@ def unpack(gguf: Path, out: Path, *, python: Path | None, say: Say) -> None:
     out.mkdir(parents=True, exist_ok=True)
     code = (
         "import sys, torch\n"
-        "from transformers import AutoModelForCausalLM, AutoTokenizer\n"
+        "from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig\n"
         "folder, name, out, template = sys.argv[1:5]\n"
-        "model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.bfloat16)\n"
+        "model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.bfloat16,\n"
+        "    quantization_config=GgufConfig(dequantize=True))\n"
+        "if hasattr(model.config, 'quantization_config'): del model.config.quantization_config\n"
         "model.generation_config.do_sample = False\n"
         "model.save_pretrained(out)\n"
         "tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)\n"

@@ -83,7 +83,9 @@ def test_a_tar_holds_tracked_files_source_and_problem_sets_and_nothing_else(
     options: pack.ShipOptions, tmp_path: Path
 ) -> None:
     target = tmp_path / "x.tar"
-    ship_to_file(target, options, quiet)
+    said: list[str] = []
+    ship_to_file(target, options, said.append)
+    assert "left out, since git does not track it: untracked.txt" in said
     with tarfile.open(target) as tar:
         names = set(tar.getnames())
         assert {"a.py", "third_party/llama.cpp/src/a.cpp", "offline/data/gsm8k.jsonl"} <= names
