@@ -1,0 +1,148 @@
+"""Several load processes are one: nothing asked twice, nothing lost, and a lost worker is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.locustfiles.load import ROOT, Outcome, finish, run, start
+from tests.locustfiles.scripted_server import Action, Asked, ScriptedServer, paced
+
+
+def steady(asked: Asked) -> list[Action]:
+    return list(paced(["a"] * 4, first_s=0.05, gap_s=0.05))
+
+
+def wait_for(what: Callable[[], bool], *, timeout_s: float = 40) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+def assert_whole(outcome: Outcome, asked: int) -> None:
+    """Every request that reached the engine has its record at the master, once."""
+    records = outcome.records
+    assert len(records) == asked
+    assert len({record.id for record in records}) == asked
+    assert len(outcome.scenario["workers"]) == 2
+    assert sum(w["counts"]["ok"] + w["counts"]["error"] for w in outcome.scenario["workers"]) == len(outcome.measured)
+
+
+def test_two_processes_ask_exactly_what_one_would(tmp_path: Path) -> None:
+    with ScriptedServer(steady) as server:
+        options = ["--processes", "2", "--requests", "15", "--warmup", "4", "--users", "4"]
+        outcome = run("closed_loop", server.url, tmp_path / "out", *options)
+        assert server.most_in_flight == 4
+    assert outcome.code == 0, outcome.stderr[-2000:]
+    assert_whole(outcome, 19)
+    measured = outcome.measured
+    assert len(measured) == 15
+    assert len({record.worker for record in measured}) == 2
+    # Each worker has its own part of the prompts, also of the warm-up.
+    assert len({(record.prompt_id, record.sample) for record in measured}) == 15
+    assert not {r.prompt_id for r in outcome.records if not r.measured} & {r.prompt_id for r in measured}
+    scenario = outcome.scenario
+    assert (scenario["complete"], scenario["incomplete_reason"]) == (True, None)
+    assert (scenario["asked"]["users"], scenario["asked"]["requests"], scenario["asked"]["warmup"]) == (4, 15, 4)
+    assert scenario["counts"]["ok"] == 15
+    assert "Traceback" not in outcome.stderr
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "-t"])
+def test_a_stop_of_the_master_loses_no_request_of_its_workers(tmp_path: Path, how: str) -> None:
+    with ScriptedServer(steady) as server:
+        options = ["--processes", "2", "--requests", "100000", "--users", "4", *(["-t", "3s"] if how == "-t" else [])]
+        process = start("closed_loop", server.url, tmp_path / "out", *options)
+        wait_for(lambda: len(server.asked) >= 12)
+        if how != "-t":
+            process.send_signal(signal.Signals[how])
+        outcome = finish(process, tmp_path / "out", timeout_s=40)
+        asked = len(server.asked)
+    assert_whole(outcome, asked)
+    assert outcome.kinds == []
+    assert outcome.scenario["complete"] is False
+    assert "stopped" in outcome.scenario["incomplete_reason"]
+    assert "Traceback" not in outcome.stderr
+
+
+@contextmanager
+def workers(url: str, port: int, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Workers of their own, as on other hosts."""
+    argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / "closed_loop.py"), "--host", url]
+    argv += ["--worker", "--master-host", "127.0.0.1", "--master-port", str(port)]
+    made = [
+        subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)
+    ]
+    try:
+        yield made
+    finally:
+        for one in made:
+            if one.poll() is None:
+                one.kill()
+            one.wait()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def test_a_worker_that_is_killed_makes_the_run_incomplete_and_is_named(tmp_path: Path) -> None:
+    port = free_port()
+    with ScriptedServer(steady) as server, workers(server.url, port, 2) as made:
+        options = ["--master", "--master-bind-port", str(port), "--expect-workers", "2"]
+        process = start("closed_loop", server.url, tmp_path / "out", *options, "--requests", "60", "--users", "4")
+        wait_for(lambda: len(server.asked) >= 8)
+        os.kill(made[0].pid, signal.SIGKILL)
+        outcome = finish(process, tmp_path / "out", timeout_s=60)
+        for one in made[1:]:
+            assert one.wait(10) is not None
+    assert outcome.code == 1
+    assert outcome.scenario["complete"] is False
+    assert "worker lost" in outcome.scenario["incomplete_reason"]
+    assert "is gone" in outcome.stderr
+    # The other's part is there to its last request.
+    assert max(sum(r.worker == w for r in outcome.records) for w in {r.worker for r in outcome.records}) == 30
+
+
+def test_a_worker_that_is_told_to_stop_ends_its_own_part_in_order(tmp_path: Path) -> None:
+    port = free_port()
+    with ScriptedServer(steady) as server, workers(server.url, port, 2) as made:
+        options = ["--master", "--master-bind-port", str(port), "--expect-workers", "2"]
+        process = start("closed_loop", server.url, tmp_path / "out", *options, "--requests", "60", "--users", "4")
+        wait_for(lambda: len(server.asked) >= 8)
+        made[0].send_signal(signal.SIGTERM)
+        outcome = finish(process, tmp_path / "out", timeout_s=60)
+        asked = len(server.asked)
+    assert len(outcome.records) == asked
+    assert outcome.kinds == []
+    assert outcome.scenario["complete"] is False
+
+
+def test_a_failed_request_at_a_worker_fails_the_run(tmp_path: Path) -> None:
+    bad = b"HTTP/1.1 400 No\r\nContent-Length: 2\r\n\r\n{}"
+    with ScriptedServer(lambda asked: [bad] if asked.number == 3 else steady(asked)) as server:
+        options = ["--processes", "2", "--requests", "8", "--users", "2"]
+        outcome = run("closed_loop", server.url, tmp_path / "out", *options)
+    assert (outcome.code, outcome.kinds, outcome.scenario["complete"]) == (1, ["http_status"], True)
+    assert outcome.scenario["counts"]["errors_by_kind"] == {"http_status": 1}
+
+
+def test_a_mistake_is_told_once_before_any_worker_begins(tmp_path: Path) -> None:
+    with ScriptedServer(steady) as server:
+        options = ["--processes", "2", "--prompts", "/nowhere/mine.jsonl"]
+        outcome = run("closed_loop", server.url, tmp_path / "out", *options)
+    assert outcome.code == 2
+    assert "/nowhere/mine.jsonl" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
