@@ -67,6 +67,18 @@ class Health:
         if len(self._curve) > 40_000:
             del self._curve[1:-1:2]
 
+    def recent(self, seconds: float = 10.0) -> dict[str, Any]:
+        """The last seconds, cheap enough to ask for every second (the web UI does)."""
+        lags = sorted(self._lags_ms[-int(seconds / PROBE_S) :])
+        return {
+            "in_flight": self._in_flight,
+            "loop_lag_ms_p50": _quantile(lags, 0.5),
+            "loop_lag_ms_p99": _quantile(lags, 0.99),
+            "loop_lag_ms_max": lags[-1] if lags else None,
+            "late_sends": self._late,
+            "rss_mib": self._process.memory_info().rss / 2**20,
+        }
+
     def summary(self) -> dict[str, Any]:
         """What scenario.json says of the client. Times in milliseconds; unknown is None."""
         lags = sorted(self._lags_ms)

@@ -93,6 +93,10 @@ class Distribution:
         return found
 
 
+def _empty() -> dict[str, list[float]] | None:
+    return {name: [] for name in METRICS}
+
+
 @dataclass(slots=True)
 class Second:
     """One second of a test. `values` are the exact ones while it is recent; `frozen` their percentiles later."""
@@ -102,7 +106,7 @@ class Second:
     errors: int = 0
     in_flight: int | None = None
     lag_ms: float | None = None
-    values: dict[str, list[float]] | None = field(default_factory=lambda: {name: [] for name in METRICS})
+    values: dict[str, list[float]] | None = field(default_factory=_empty)
     frozen: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     def percentiles(self, name: str) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ import gevent
 from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
-from locustfiles import _collector, _distributed, _hooks
+from locustfiles import _collector, _distributed, _hooks, _webui
 from locustfiles._admission import close_on_time
 from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._parent import end_with_driver
@@ -74,6 +74,7 @@ def _on_init(environment: Any, **_: Any) -> None:
         user_class.fixed_count = 0
     if isinstance(environment.runner, MasterRunner | WorkerRunner):
         _distributed.install(environment)
+    _webui.install(environment)
     if options.headless and not isinstance(environment.runner, WorkerRunner):
         _refuse_early(environment, options)
 
