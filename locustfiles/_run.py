@@ -14,7 +14,7 @@ from locust.runners import MasterRunner, WorkerRunner
 from locustfiles import _collector, _distributed, _hooks, _webui
 from locustfiles._admission import close_on_time
 from locustfiles._options import UsageError, add_options, check, target
-from locustfiles._parent import end_with_driver
+from locustfiles._parent import end_with_driver, end_with_master
 from locustfiles._session import Session
 from locustfiles._stream import Connection, StreamError
 from locustfiles._tickets import Prompts, Shard
@@ -58,6 +58,8 @@ def usage_error(message: str) -> NoReturn:
 
 def _on_init(environment: Any, **_: Any) -> None:
     end_with_driver()
+    if isinstance(environment.runner, WorkerRunner):
+        end_with_master()
     options = environment.parsed_options
     _hooks.install(environment.events)
     if environment.stop_timeout == 0:
@@ -119,11 +121,10 @@ def _on_test_start(environment: Any, **_: Any) -> None:
         if environment.web_ui is None and not isinstance(environment.runner, WorkerRunner):
             usage_error(str(error))
         log.error("%s", error)
-        runner = environment.runner
-        gevent.spawn(runner.quit if isinstance(runner, WorkerRunner) else runner.stop)
-        # Until the stop kills this greenlet, which is the one that would give birth to users.
-        gevent.sleep(60)
-        return
+        if isinstance(environment.runner, WorkerRunner):
+            gevent.spawn(environment.runner.quit)
+        # Out of the greenlet that would give birth to users next; for Locust no test has begun.
+        raise gevent.GreenletExit from None
     environment.enginebench = made
     _collector.calm()
     if isinstance(environment.runner, WorkerRunner):

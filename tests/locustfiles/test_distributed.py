@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from records import read_records
 from tests.locustfiles.load import ROOT, Outcome, finish, run, start
 from tests.locustfiles.scripted_server import Action, Asked, ScriptedServer, paced
 
@@ -29,6 +30,18 @@ def wait_for(what: Callable[[], bool], *, timeout_s: float = 40) -> None:
         time.sleep(0.02)
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def two() -> list[str]:
+    """A master that forks two workers, on a port that no other test's workers know."""
+    port = str(free_port())
+    return ["--processes", "2", "--master-bind-port", port, "--master-port", port]
+
+
 def assert_whole(outcome: Outcome, asked: int) -> None:
     """Every request that reached the engine has its record at the master, once."""
     records = outcome.records
@@ -40,7 +53,7 @@ def assert_whole(outcome: Outcome, asked: int) -> None:
 
 def test_two_processes_ask_exactly_what_one_would(tmp_path: Path) -> None:
     with ScriptedServer(steady) as server:
-        options = ["--processes", "2", "--requests", "15", "--warmup", "4", "--users", "4"]
+        options = [*two(), "--requests", "15", "--warmup", "4", "--users", "4"]
         outcome = run("closed_loop", server.url, tmp_path / "out", *options)
         assert server.most_in_flight == 4
     assert outcome.code == 0, outcome.stderr[-2000:]
@@ -61,7 +74,7 @@ def test_two_processes_ask_exactly_what_one_would(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "-t"])
 def test_a_stop_of_the_master_loses_no_request_of_its_workers(tmp_path: Path, how: str) -> None:
     with ScriptedServer(steady) as server:
-        options = ["--processes", "2", "--requests", "100000", "--users", "4", *(["-t", "3s"] if how == "-t" else [])]
+        options = [*two(), "--requests", "100000", "--users", "4", *(["-t", "3s"] if how == "-t" else [])]
         process = start("closed_loop", server.url, tmp_path / "out", *options)
         wait_for(lambda: len(server.asked) >= 12)
         if how != "-t":
@@ -90,12 +103,6 @@ def workers(url: str, port: int, count: int) -> Iterator[list[subprocess.Popen[b
             if one.poll() is None:
                 one.kill()
             one.wait()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
 
 
 def test_a_worker_that_is_killed_makes_the_run_incomplete_and_is_named(tmp_path: Path) -> None:
@@ -133,15 +140,33 @@ def test_a_worker_that_is_told_to_stop_ends_its_own_part_in_order(tmp_path: Path
 def test_a_failed_request_at_a_worker_fails_the_run(tmp_path: Path) -> None:
     bad = b"HTTP/1.1 400 No\r\nContent-Length: 2\r\n\r\n{}"
     with ScriptedServer(lambda asked: [bad] if asked.number == 3 else steady(asked)) as server:
-        options = ["--processes", "2", "--requests", "8", "--users", "2"]
+        options = [*two(), "--requests", "8", "--users", "2"]
         outcome = run("closed_loop", server.url, tmp_path / "out", *options)
     assert (outcome.code, outcome.kinds, outcome.scenario["complete"]) == (1, ["http_status"], True)
     assert outcome.scenario["counts"]["errors_by_kind"] == {"http_status": 1}
 
 
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent has died")
+def test_workers_end_with_a_master_that_is_killed(tmp_path: Path) -> None:
+    with ScriptedServer(steady) as server:
+        options = [*two(), "--requests", "100000", "--users", "4"]
+        process = start("closed_loop", server.url, tmp_path / "out", *options)
+        wait_for(lambda: len(server.asked) >= 8)
+        children = children_of(process.pid)
+        assert len(children) == 2
+        process.kill()
+        finish(process, tmp_path / "out", timeout_s=20)
+        wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children), timeout_s=20)
+    assert not any(record.error for record in read_records(tmp_path / "out" / "requests.jsonl"))
+
+
 def test_a_mistake_is_told_once_before_any_worker_begins(tmp_path: Path) -> None:
     with ScriptedServer(steady) as server:
-        options = ["--processes", "2", "--prompts", "/nowhere/mine.jsonl"]
+        options = [*two(), "--prompts", "/nowhere/mine.jsonl"]
         outcome = run("closed_loop", server.url, tmp_path / "out", *options)
     assert outcome.code == 2
     assert "/nowhere/mine.jsonl" in outcome.stderr
