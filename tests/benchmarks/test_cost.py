@@ -1,0 +1,67 @@
+"""The load client beside a bare epoll loop in one short run: only ratios, generous ones, since machines are busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks._clients import Client, Floor, Job, Ours, Outcome, marginal_cpu_us, measure
+from benchmarks._harness import PacingServer
+from driver.calibration import Accuracy
+
+STREAMS, TOKENS = 32, 100
+CLIENTS: tuple[Client, ...] = (Floor(), Ours())
+
+
+def known(outcome: Outcome) -> Accuracy:
+    assert outcome.accuracy is not None, outcome.ran.output[-2000:]
+    return outcome.accuracy
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PacingServer]:
+    with PacingServer(ttft_ms=50, interval_ms=10) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def both(server: PacingServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Outcome, float]]:
+    """Outcome and CPU microseconds a chunk of floor and ours, after each other on the same server."""
+    found = {}
+    for client in CLIENTS:
+        job = Job(server.port, STREAMS, STREAMS * 5, TOKENS, tmp_path_factory.mktemp(client.name) / "run")
+        outcome = measure(client, server, job)
+        found[client.name] = (outcome, marginal_cpu_us(client, server, job, outcome))
+    return found
+
+
+def test_no_request_is_lost(both: dict[str, tuple[Outcome, float]]) -> None:
+    for outcome, _ in both.values():
+        assert outcome.ran.code == 0, outcome.ran.output[-2000:]
+        assert (outcome.told.ok, outcome.told.failed) == (STREAMS * 5, 0)
+        assert known(outcome).chunks == outcome.chunks == STREAMS * 5 * TOKENS
+
+
+def test_a_chunk_costs_at_most_twice_the_floor_in_cpu_time(both: dict[str, tuple[Outcome, float]]) -> None:
+    assert both["ours"][1] <= 2 * both["floor"][1]
+
+
+def test_tpot_is_that_of_the_schedule(both: dict[str, tuple[Outcome, float]]) -> None:
+    assert abs(known(both["ours"][0]).tpot_error_percent) <= 2
+
+
+def test_ttft_is_off_by_less_than_one_interval_at_the_median(both: dict[str, tuple[Outcome, float]]) -> None:
+    """A role chunk taken for a token, or a first token seen with the next, would be off by more than that."""
+    seen = known(both["ours"][0])
+    assert abs(seen.ttft_error_ms_p50) <= 0.2 * seen.ttft_true_ms_p50
+
+
+def test_four_tokens_a_chunk_are_four_tokens(tmp_path: Path) -> None:
+    with PacingServer(ttft_ms=20, interval_ms=10, tokens_per_chunk=4) as server:
+        outcome = measure(Ours(), server, Job(server.port, 4, 8, TOKENS, tmp_path / "run"))
+    seen = known(outcome)
+    assert seen.chunks == 8 * TOKENS / 4
+    assert abs(seen.tpot_error_percent) <= 2
+    assert seen.tpot_true_ms_p50 < 5
