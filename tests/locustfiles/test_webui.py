@@ -62,11 +62,13 @@ class Web:
         return found
 
     def start(self, **fields: str) -> None:
-        answer = self.http.post(self.url + "/swarm", data={"user_count": "2", "spawn_rate": "100", **fields}, timeout=10)
+        answer = self.http.post(
+            self.url + "/swarm", data={"user_count": "2", "spawn_rate": "100", **fields}, timeout=10
+        )
         assert answer.json()["success"], answer.text
 
     def stop(self) -> None:
-        self.http.get(self.url + "/stop", timeout=30)
+        assert self.http.post(self.url + "/stop", timeout=30).ok
 
     def until(self, holds: Callable[[dict[str, Any]], Any], timeout_s: float = 40) -> dict[str, Any]:
         """Wait until what is shown is as the test wants it."""
@@ -83,7 +85,9 @@ class Web:
 
 @contextmanager
 def process(*argv: str) -> Iterator[subprocess.Popen[bytes]]:
-    running = subprocess.Popen([sys.executable, "-m", *argv], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    running = subprocess.Popen(
+        [sys.executable, "-m", *argv], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     try:
         yield running
     finally:
@@ -96,7 +100,9 @@ def process(*argv: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def web_ui(folder: Path, host: str, *options: str, workers: int = 0, files: str = "", prompts: str = "") -> Iterator[Web]:
+def web_ui(
+    folder: Path, host: str, *options: str, workers: int = 0, files: str = "", prompts: str = ""
+) -> Iterator[Web]:
     port, master_port = free_port(), free_port()
     scenario = str(ROOT / "locustfiles" / "closed_loop.py")
     argv = ["locust", "-f", f"{scenario},{files}" if files else scenario, "--host", host]
@@ -257,7 +263,9 @@ def test_nothing_is_shown_without_a_login_where_one_is_asked_for(tmp_path: Path)
 def test_no_other_site_may_read_the_figures_and_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     with web_ui(tmp_path, "http://127.0.0.1:9") as web:
         for path in ("", "live.json", "summary.json"):
-            answer = web.http.get(f"{web.url}/enginebench/{path}", headers={"Origin": "http://other.example"}, timeout=10)
+            answer = web.http.get(
+                f"{web.url}/enginebench/{path}", headers={"Origin": "http://other.example"}, timeout=10
+            )
             assert "Access-Control-Allow-Origin" not in answer.headers
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
         assert web.get("/enginebench/static/../../_run.py").status_code == 404
@@ -294,7 +302,10 @@ def watched(browser: Any, **options: Any) -> tuple[Any, list[str]]:
     page, wrong = browser.new_page(**options), []
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda asked: None if "//127.0.0.1:" in asked.url or asked.url.startswith("data:") else wrong.append(asked.url))
+    page.on(
+        "request",
+        lambda asked: None if "//127.0.0.1:" in asked.url or asked.url.startswith("data:") else wrong.append(asked.url),
+    )
     return page, wrong
 
 
@@ -316,7 +327,11 @@ def test_the_tab_shows_table_and_charts_in_a_browser(tmp_path: Path, browser: An
 
 def test_the_page_holds_the_figures_reads_by_keyboard_and_hostile_text_stays_text(tmp_path: Path, browser: Any) -> None:
     def script(asked: Any) -> list[Any]:
-        return [HEAD, 0.02, *chat([HOSTILE, HOSTILE])] if asked.number % 2 else [b"HTTP/1.1 500 " + HOSTILE.encode() + b"\r\nContent-Length: 0\r\n\r\n"]
+        return (
+            [HEAD, 0.02, *chat([HOSTILE, HOSTILE])]
+            if asked.number % 2
+            else [b"HTTP/1.1 500 " + HOSTILE.encode() + b"\r\nContent-Length: 0\r\n\r\n"]
+        )
 
     with ScriptedServer(script) as server, web_ui(tmp_path, server.url) as web:
         web.start(requests="10", prompts=HOSTILE)
@@ -328,7 +343,9 @@ def test_the_page_holds_the_figures_reads_by_keyboard_and_hostile_text_stays_tex
             page.goto(f"{web.url}/enginebench/")
             row = page.locator("#latency tr").first
             row.locator("td").nth(1).wait_for()
-            assert float(row.locator("td").nth(2).inner_text().replace(",", "")) == pytest.approx(live["latency"]["ttft_ms"]["p50"], abs=0.006)
+            assert float(row.locator("td").nth(2).inner_text().replace(",", "")) == pytest.approx(
+                live["latency"]["ttft_ms"]["p50"], abs=0.006
+            )
             chart = page.get_by_role("img", name="Output tokens a second")
             chart.focus()
             page.keyboard.press("End")

@@ -1,0 +1,150 @@
+"""`explore TARGET`: Locust's web UI with live streaming figures, in front of one engine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import requests
+
+from driver.errors import BenchError, ExitCode
+from driver.profile import EngineSection, Profile, load_profile
+from driver.progress import Display
+from driver.rounds import engine_config, model_path
+from engines import EngineError, create, running
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCENARIOS = ("closed_loop", "single", "concurrent_4", "concurrent_8", "open_loop", "ramp", "sweep")
+READY_S = 60.0
+STOP_GRACE_S = 20.0
+
+
+@click.command(name="explore")
+@click.argument("target")
+@click.option("--scenario", type=click.Choice(SCENARIOS), default="closed_loop", show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), help="Of the web UI; a free one is taken without.")
+@click.option("--prompts", default="perf-short", show_default=True, help="Workload, or FILE.jsonl.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("bench-out/explore"),
+    show_default=True,
+    help="Folder for the records of the last test, and the engine's log.",
+)
+def command(target: str, scenario: str, port: int | None, prompts: str, out: Path) -> int:
+    """Load TARGET from Locust's web UI on loopback, with streaming figures live in the tab "Streaming".
+
+    TARGET is the URL of a running engine, or PROFILE:ENGINE (such as demo:llama-4slots), which is then started and,
+    on Ctrl-C, stopped together with the UI.
+    """
+    out = out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    options = ["--prompts", str(Path(prompts).absolute()) if Path(prompts).is_file() else prompts]
+    if target.startswith(("http://", "https://")):
+        return _serve(target, scenario, port, out, options)
+    profile, section = _section(target)
+    with _engine(profile, section, out) as engine:
+        sampling = profile.sampling.model_dump(exclude_none=True)
+        extras = {**engine.request_fields(sampling, fixed_length=False), **section.request_extras}
+        options += ["--request-extras", json.dumps(extras), "--engine", section.name]
+        options += ["--model", engine.model_name] if engine.model_name else []
+        return _serve(engine.base_url, scenario, port, out, options)
+
+
+def _section(target: str) -> tuple[Profile, EngineSection]:
+    """The profile and the engine that PROFILE:ENGINE names.
+
+    Raises:
+        BenchError: it names none.
+    """
+    name, colon, wanted = target.rpartition(":")
+    if not colon:
+        raise BenchError(f"{target}: a URL or PROFILE:ENGINE was expected, such as demo:llama-4slots", ExitCode.USAGE)
+    profile = load_profile(name)
+    for section in profile.engines:
+        if section.name == wanted:
+            return profile, section
+    known = ", ".join(section.name for section in profile.engines)
+    raise BenchError(f"{name}: no engine {wanted!r}; there are {known}", ExitCode.USAGE)
+
+
+@contextlib.contextmanager
+def _engine(profile: Profile, section: EngineSection, out: Path) -> Iterator[Any]:
+    display = Display(quiet=False)
+    display.say(f"starting {section.name} ({section.kind})")
+    try:
+        engine = create(engine_config(section, profile, model_path(section, display)))
+        engine.check()
+        # Closed on every way out, an interrupt among them.
+        with running(engine, out / "server.log", ready_timeout_s=section.ready_timeout_s):
+            yield engine
+    except EngineError as error:
+        raise BenchError(str(error)) from None
+
+
+def _serve(url: str, scenario: str, port: int | None, out: Path, options: list[str]) -> int:
+    """Run Locust with its web UI until it ends or we are stopped."""
+    port = port or _free_port()
+    argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / f"{scenario}.py"), "--host", url]
+    argv += ["--web-host", "127.0.0.1", "--web-port", str(port), "--capture-dir", str(out), *options]
+    env = {**os.environ, "ENGINEBENCH_DRIVER_PID": str(os.getpid())}
+    log = out / "load.log"
+    with log.open("wb") as told:
+        # A session of its own: a Ctrl-C at the terminal must reach it only through us, while the engine still lives.
+        process = subprocess.Popen(
+            argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
+        )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _wait_until_up(process, address, log)
+        click.echo(f"{address}/?tab=streaming  (loads {url}; records in {out}; Ctrl-C ends it)")
+        sys.stdout.flush()
+        code = process.wait()
+    finally:
+        _stop(process)
+    raise BenchError(f"the web UI ended by itself (exit code {code}); its log ends: {_last_line(log)}")
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    end = time.monotonic() + READY_S
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise BenchError(f"the web UI did not start: {_last_line(log)}", ExitCode.USAGE)
+        with contextlib.suppress(requests.RequestException):
+            # Our own route: another server on that port would not have it.
+            if requests.get(f"{address}/enginebench/live.json", timeout=2).ok:
+                return
+        time.sleep(0.1)
+    raise BenchError(f"the web UI did not answer on {address} within {READY_S:.0f} s; see {log}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(STOP_GRACE_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
