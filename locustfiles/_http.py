@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -95,13 +96,24 @@ class Body:
             return data
         return self._feed_chunked(data)
 
+    def feed_all(self, pieces: Iterable[tuple[int, bytes]], out: list[tuple[int, bytes]]) -> None:
+        """Feed stamped pieces; what they bring of the body is appended to `out` with their stamps.
+
+        Raises:
+            FramingError: as `feed()`; what came before is in `out`.
+        """
+        chunked, find, size_of = self.how == "chunked", bytes.find, _SIZES.get
+        for stamp, data in pieces:
+            if chunked and not self._left and not self._buffer:
+                # Nearly every read of a stream is one whole chunk of a size that was seen before.
+                end = find(data, b"\r\n", 0, 12)
+                if size_of(data[:end]) == len(data) - end - 4 and data[-2:] == b"\r\n" and not self.complete:
+                    out.append((stamp, data[end + 2 : -2]))
+                    continue
+            if content := self.feed(data):
+                out.append((stamp, content))
+
     def _feed_chunked(self, data: bytes) -> bytes:
-        if not self._buffer and not self._left:
-            # Nearly every read of a stream is one whole chunk.
-            end = data.find(b"\r\n", 0, 12)
-            size = _SIZES.get(data[:end]) if end > 0 else None
-            if size is not None and len(data) == end + 4 + size and data[-2:] == b"\r\n":
-                return data[end + 2 : -2]
         data = self._buffer + data
         at, out = 0, []
         while True:

@@ -91,6 +91,9 @@ class SSEDecoder:
             # Comments (":"), id:, retry: and unknown fields carry nothing of an answer.
 
 
+_PLAIN_KEYS = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint"})
+
+
 @dataclass(slots=True)
 class Answer:
     """What a stream said, gathered delta by delta. Stamps are nanoseconds of the caller's clock."""
@@ -137,6 +140,37 @@ class Answer:
         else:
             self._take_chunk(chunk, stamp_ns)
 
+    def take_plain(self, data: bytes, stamp_ns: int) -> bool:
+        """Take in what nearly every event is, one delta of nothing but content; False, and nothing done, if it is not.
+
+        It does no more than `take_data()`, in a third of its time.
+        """
+        try:
+            chunk = orjson.loads(data)
+            (choice,) = chunk["choices"]
+            delta = choice["delta"]
+            content = delta["content"]
+        except (ValueError, TypeError, KeyError):
+            return False
+        if (
+            type(content) is not str
+            or not content
+            or len(delta) != 1
+            or choice.get("finish_reason") is not None
+            or choice.get("index")
+            or "logprobs" in choice
+            or not _PLAIN_KEYS.issuperset(chunk)
+            or chunk.get("system_fingerprint") != self.fingerprint
+        ):
+            return False
+        self.text.append(content)
+        self.chunk_ns.append(stamp_ns)
+        self.chunk_chars.append(len(content))
+        self.chunk_tokens.append(None)
+        if self.first_answer_ns is None:
+            self.first_answer_ns = stamp_ns
+        return True
+
     def _take_chunk(self, chunk: dict[str, Any], stamp_ns: int) -> None:
         get = chunk.get
         if (usage := get("usage")) is not None and isinstance(usage, dict):
@@ -145,7 +179,8 @@ class Answer:
             self.timings = timings
         if (fingerprint := get("system_fingerprint")) is not None and isinstance(fingerprint, str):
             self.fingerprint = fingerprint
-        for choice in chunk.get("choices") or ():
+        choices = get("choices")
+        for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict) or (choice.get("index") or 0) != 0:
                 continue
             reason = choice.get("finish_reason")
@@ -173,12 +208,11 @@ class Answer:
             self.reasoning.append(reasoning)
         self.chunk_ns.append(stamp_ns)
         self.chunk_chars.append(len(content) + len(reasoning))
-        self.chunk_tokens.append(self._tokens_of(choice, usage))
+        plain = usage is None and "logprobs" not in choice
+        self.chunk_tokens.append(None if plain else self._tokens_of(choice, usage))
 
     def _tokens_of(self, choice: dict[str, Any], usage: Any) -> int | None:
         """The tokens of a delta where the engine tells them: by usage in every chunk, or by its logprobs."""
-        if usage is None and "logprobs" not in choice:
-            return None
         total = usage.get("completion_tokens") if isinstance(usage, dict) else None
         if isinstance(total, int):
             tokens, self._counted = total - self._counted, total
@@ -266,20 +300,22 @@ def decode(pieces: list[tuple[int, bytes]], *, cut: bool = False) -> Iterator[An
     then cut off, and is not the engine's bad JSON.
     """
     decoder, answer = SSEDecoder(), Answer()
+    between_events = False
     for number, (stamp, data) in enumerate(pieces, start=1):
         if (
             data[:7] == b"data: {"
             and data.find(b"\n") == len(data) - 2
             and data[-1:] == b"\n"
             and b"\r" not in data
-            and decoder.between_events
+            and between_events
         ):
             # Nearly every read: one event, whole, of one line. The decoder would cut out the same.
-            if not (answer.error or answer.done):
+            if not (answer.error or answer.done) and not answer.take_plain(data[6:-2], stamp):
                 answer.take_data(data[6:-2], stamp)
         else:
             for event in decoder.feed(data):
                 answer.take(event, stamp)
+            between_events = decoder.between_events
             if decoder.pending_bytes > MAX_EVENT_BYTES and not answer.error:
                 answer.error = (ErrorKind.BAD_FRAME, f"an event of more than {MAX_EVENT_BYTES} bytes")
         if not number % YIELD_EVERY or len(data) > 4096:

@@ -24,7 +24,8 @@ from gevent.ssl import SSLContext, SSLWantReadError, create_default_context
 from locustfiles._http import Body, FramingError, Head, parse_head
 from records import ErrorKind
 
-RECV_BYTES = 64 * 1024
+RECV_BYTES = 16 * 1024
+"""Small enough that the allocator never goes back to the system for it."""
 STALE_NS = 250_000_000
 LOOK_EVERY = 16
 """Reads whose framing is taken off together: often enough that it never holds the event loop for long."""
@@ -103,29 +104,34 @@ class Reply:
 
     def unframe(self) -> None:
         """Take the framing off what has come since the last call."""
-        pending, content, body = self.pending, self.content, self._body
+        pending = self.pending
+        if not pending:
+            return
+        self.last_ns = pending[-1][0]
+        self.received += sum([len(data) for _, data in pending])
         if self.raw is not None:
             self.raw += [data for _, data in pending]
-        try:
-            for stamp, data in pending:
-                self.received += len(data)
-                if self.framing_error:
-                    continue
-                if body is None:
-                    self._start += data
-                    found = parse_head(self._start)
-                    if found is None:
-                        continue
-                    self.head, data = found
-                    body = self._body = Body(self.head)
-                if piece := body.feed(data):
-                    content.append((stamp, piece))
-        except FramingError as error:
-            self.framing_error = str(error)
-        if pending:
-            self.last_ns = pending[-1][0]
-            # The same list: the reader goes on appending to it.
-            pending.clear()
+        if not self.framing_error:
+            try:
+                if self._body is None:
+                    self._take_head()
+                if self._body is not None:
+                    self._body.feed_all(pending, self.content)
+            except FramingError as error:
+                self.framing_error = str(error)
+        # The same list: the reader goes on appending to it.
+        pending.clear()
+
+    def _take_head(self) -> None:
+        """Parse the head if it is whole by now, and leave in `pending` what came after it."""
+        for number, (stamp, data) in enumerate(self.pending, start=1):
+            self._start += data
+            found = parse_head(self._start)
+            if found is not None:
+                self.head, rest = found
+                self._body, self._start = Body(self.head), b""
+                self.pending[:number] = [(stamp, rest)]
+                return
 
     @property
     def framed(self) -> bool:
