@@ -50,7 +50,7 @@ function rows(id, table, nothing) {
 function niceTop(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((top) => top >= value * 1.02) ?? 20 * power;
+  return [1, 1.5, 2, 3, 4, 6, 8, 10].map((step) => step * power).find((top) => top >= value * 1.02) ?? 20 * power;
 }
 const clock = (t) => `${Math.floor(t / 60)}:${String(t % 60).padStart(2, "0")}`;
 
@@ -145,7 +145,7 @@ function show(live) {
   for (const name of ["ttft_ms", "tpot_ms", "itl_ms"]) card(`${METRICS[name]} p50 ms`, number(live.latency?.[name].p50));
   card("Ok", number(counts.ok, 0));
   card("Errors", number(counts.error, 0));
-  card("Warm-up", number(counts.warmup, 0));
+  if (counts.warmup) card("Warm-up", number(counts.warmup, 0));
   rows("latency", Object.entries(live.latency ?? {}).map(([name, of]) => [
     METRICS[name], number(of.n, 0), ...["p50", "p90", "p99", "mean", "max"].map((key) => number(of[key], 2)),
     number(recent.latency[name]?.p50, 2), of.exact ? "exact" : "within 0.1%",
@@ -156,8 +156,11 @@ function show(live) {
     number(of.loop_lag_ms_p99, 2), number(of.loop_lag_ms_max, 2), number(of.late_sends, 0), number(of.rss_mib, 0),
   ]), "no worker has reported yet");
   if (live.series) {
-    byId("span").textContent = `each second of the last ${clock(live.series.t.length)} minutes`;
-    charts.forEach((chart) => chart.update(live.series));
+    // The second that is not over yet would look like a fall.
+    const over = live.state === "running" ? -1 : undefined;
+    const series = Object.fromEntries(Object.entries(live.series).map(([key, values]) => [key, values.slice(0, over)]));
+    byId("span").textContent = `${series.t.length} seconds, minutes:seconds since the start`;
+    charts.forEach((chart) => chart.update(series));
   }
   document.documentElement.dataset.test = live.test;
 }
