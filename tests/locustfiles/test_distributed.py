@@ -23,10 +23,16 @@ def steady(asked: Asked) -> list[Action]:
     return list(paced(["a"] * 4, first_s=0.05, gap_s=0.05))
 
 
-def wait_for(what: Callable[[], bool], *, timeout_s: float = 40) -> None:
+def wait_for(what: Callable[[], bool], process: subprocess.Popen[str] | None = None, *, timeout_s: float = 40) -> None:
+    """Wait until it is so; if it never is, tell what the load process said, and leave it not behind."""
     deadline = time.monotonic() + timeout_s
     while not what():
-        assert time.monotonic() < deadline, "it did not come about"
+        if time.monotonic() > deadline or (process is not None and process.poll() is not None):
+            said = ""
+            if process is not None:
+                process.kill()
+                said = process.communicate()[1]
+            raise AssertionError(f"it did not come about:\n{said[-3000:]}")
         time.sleep(0.02)
 
 
@@ -53,21 +59,21 @@ def assert_whole(outcome: Outcome, asked: int) -> None:
 
 def test_two_processes_ask_exactly_what_one_would(tmp_path: Path) -> None:
     with ScriptedServer(steady) as server:
-        options = [*two(), "--requests", "15", "--warmup", "4", "--users", "4"]
+        options = [*two(), "--requests", "41", "--warmup", "4", "--users", "4"]
         outcome = run("closed_loop", server.url, tmp_path / "out", *options)
         assert server.most_in_flight == 4
     assert outcome.code == 0, outcome.stderr[-2000:]
-    assert_whole(outcome, 19)
+    assert_whole(outcome, 45)
     measured = outcome.measured
-    assert len(measured) == 15
+    assert len(measured) == 41
     assert len({record.worker for record in measured}) == 2
     # Each worker has its own part of the prompts, also of the warm-up.
-    assert len({(record.prompt_id, record.sample) for record in measured}) == 15
+    assert len({(record.prompt_id, record.sample) for record in measured}) == 41
     assert not {r.prompt_id for r in outcome.records if not r.measured} & {r.prompt_id for r in measured}
     scenario = outcome.scenario
     assert (scenario["complete"], scenario["incomplete_reason"]) == (True, None)
-    assert (scenario["asked"]["users"], scenario["asked"]["requests"], scenario["asked"]["warmup"]) == (4, 15, 4)
-    assert scenario["counts"]["ok"] == 15
+    assert (scenario["asked"]["users"], scenario["asked"]["requests"], scenario["asked"]["warmup"]) == (4, 41, 4)
+    assert scenario["counts"]["ok"] == 41
     assert "Traceback" not in outcome.stderr
 
 
@@ -76,7 +82,7 @@ def test_a_stop_of_the_master_loses_no_request_of_its_workers(tmp_path: Path, ho
     with ScriptedServer(steady) as server:
         options = [*two(), "--requests", "100000", "--users", "4", *(["-t", "3s"] if how == "-t" else [])]
         process = start("closed_loop", server.url, tmp_path / "out", *options)
-        wait_for(lambda: len(server.asked) >= 12)
+        wait_for(lambda: len(server.asked) >= 12, process)
         if how != "-t":
             process.send_signal(signal.Signals[how])
         outcome = finish(process, tmp_path / "out", timeout_s=40)
@@ -110,7 +116,7 @@ def test_a_worker_that_is_killed_makes_the_run_incomplete_and_is_named(tmp_path:
     with ScriptedServer(steady) as server, workers(server.url, port, 2) as made:
         options = ["--master", "--master-bind-port", str(port), "--expect-workers", "2"]
         process = start("closed_loop", server.url, tmp_path / "out", *options, "--requests", "60", "--users", "4")
-        wait_for(lambda: len(server.asked) >= 8)
+        wait_for(lambda: len(server.asked) >= 8, process)
         os.kill(made[0].pid, signal.SIGKILL)
         outcome = finish(process, tmp_path / "out", timeout_s=60)
         for one in made[1:]:
@@ -128,7 +134,7 @@ def test_a_worker_that_is_told_to_stop_ends_its_own_part_in_order(tmp_path: Path
     with ScriptedServer(steady) as server, workers(server.url, port, 2) as made:
         options = ["--master", "--master-bind-port", str(port), "--expect-workers", "2"]
         process = start("closed_loop", server.url, tmp_path / "out", *options, "--requests", "60", "--users", "4")
-        wait_for(lambda: len(server.asked) >= 8)
+        wait_for(lambda: len(server.asked) >= 8, process)
         made[0].send_signal(signal.SIGTERM)
         outcome = finish(process, tmp_path / "out", timeout_s=60)
         asked = len(server.asked)
@@ -155,7 +161,7 @@ def test_workers_end_with_a_master_that_is_killed(tmp_path: Path) -> None:
     with ScriptedServer(steady) as server:
         options = [*two(), "--requests", "100000", "--users", "4"]
         process = start("closed_loop", server.url, tmp_path / "out", *options)
-        wait_for(lambda: len(server.asked) >= 8)
+        wait_for(lambda: len(server.asked) >= 8, process)
         children = children_of(process.pid)
         assert len(children) == 2
         process.kill()

@@ -26,10 +26,16 @@ def stuck(asked: Asked) -> list[Action]:
     return [role, 60.0]
 
 
-def wait_for(what: Callable[[], bool], *, timeout_s: float = 30) -> None:
+def wait_for(what: Callable[[], bool], process: subprocess.Popen[str] | None = None, *, timeout_s: float = 30) -> None:
+    """Wait until it is so; if it never is, tell what the load process said, and leave it not behind."""
     deadline = time.monotonic() + timeout_s
     while not what():
-        assert time.monotonic() < deadline, "it did not come about"
+        if time.monotonic() > deadline or (process is not None and process.poll() is not None):
+            said = ""
+            if process is not None:
+                process.kill()
+                said = process.communicate()[1]
+            raise AssertionError(f"it did not come about:\n{said[-3000:]}")
         time.sleep(0.02)
 
 
@@ -37,7 +43,7 @@ def wait_for(what: Callable[[], bool], *, timeout_s: float = 30) -> None:
 def test_a_signal_lets_what_is_in_flight_end_and_loses_nothing(tmp_path: Path, sign: signal.Signals) -> None:
     with ScriptedServer(steady) as server:
         process = start("concurrent_4", server.url, tmp_path / "out", "--requests", "10000")
-        wait_for(lambda: len(server.asked) >= 10)
+        wait_for(lambda: len(server.asked) >= 10, process)
         process.send_signal(sign)
         outcome = finish(process, tmp_path / "out", timeout_s=10)
         asked = len(server.asked)
@@ -55,7 +61,7 @@ def test_what_does_not_end_after_a_stop_is_cancelled_and_recorded(tmp_path: Path
     with ScriptedServer(stuck) as server:
         options = ["--requests", "100", "--drain-timeout", "0.5"]
         process = start("concurrent_4", server.url, tmp_path / "out", *options)
-        wait_for(lambda: len(server.asked) >= 4)
+        wait_for(lambda: len(server.asked) >= 4, process)
         stopped = time.monotonic()
         process.send_signal(sign)
         outcome = finish(process, tmp_path / "out", timeout_s=20)
@@ -71,7 +77,7 @@ def test_what_does_not_end_after_a_stop_is_cancelled_and_recorded(tmp_path: Path
 def test_a_second_interrupt_does_not_lose_records(tmp_path: Path) -> None:
     with ScriptedServer(steady) as server:
         process = start("concurrent_4", server.url, tmp_path / "out", "--requests", "10000")
-        wait_for(lambda: len(server.asked) >= 10)
+        wait_for(lambda: len(server.asked) >= 10, process)
         process.send_signal(signal.SIGINT)
         time.sleep(0.05)
         process.send_signal(signal.SIGINT)
@@ -85,7 +91,7 @@ def test_a_stop_during_the_warm_up_is_incomplete_and_measured_nothing(tmp_path: 
     with ScriptedServer(steady) as server:
         options = ["--requests", "8", "--warmup", "1000"]
         process = start("concurrent_4", server.url, tmp_path / "out", *options)
-        wait_for(lambda: len(server.asked) >= 8)
+        wait_for(lambda: len(server.asked) >= 8, process)
         process.send_signal(signal.SIGTERM)
         outcome = finish(process, tmp_path / "out", timeout_s=10)
     assert {record.phase for record in outcome.records} == {"warmup"}
@@ -107,7 +113,7 @@ def test_a_stop_ends_the_wait_of_an_open_loop(tmp_path: Path) -> None:
     with ScriptedServer(steady) as server:
         options = ["--requests", "10", "--rate", "0.01", "--arrivals", "constant"]
         process = start("open_loop", server.url, tmp_path / "out", *options)
-        wait_for(lambda: len(server.asked) >= 1)
+        wait_for(lambda: len(server.asked) >= 1, process)
         process.send_signal(signal.SIGTERM)
         outcome = finish(process, tmp_path / "out", timeout_s=10)
     assert len(outcome.records) == 1
@@ -119,7 +125,7 @@ def test_a_stop_ends_the_wait_for_another_attempt(tmp_path: Path) -> None:
     with ScriptedServer(lambda asked: [busy]) as server:
         options = ["--requests", "2", "--retries", "3", "--drain-timeout", "0.5"]
         process = start("single", server.url, tmp_path / "out", *options)
-        wait_for(lambda: len(server.asked) >= 1)
+        wait_for(lambda: len(server.asked) >= 1, process)
         process.send_signal(signal.SIGTERM)
         outcome = finish(process, tmp_path / "out", timeout_s=15)
     assert outcome.kinds == ["busy"]
