@@ -351,3 +351,54 @@ def test_the_page_holds_the_figures_reads_by_keyboard_and_hostile_text_stays_tex
             assert page.evaluate("window.hacked") is None
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert wrong == []
+
+
+PROFILE = """
+name = "p"
+description = "for a test"
+baseline = "pace"
+[[engines]]
+name = "pace"
+kind = "pacing"
+[[cells]]
+scenario = "single"
+workload = "perf-short"
+requests = 1
+max_tokens = 5
+"""
+
+
+def test_explore_starts_engine_and_ui_and_leaves_neither(tmp_path: Path) -> None:
+    profile = tmp_path / "p.toml"
+    profile.write_text(PROFILE)
+    argv = [sys.executable, "run_bench.py", "explore", f"{profile}:pace", "--out", str(tmp_path / "out")]
+    running = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert running.stdout
+        told = next(line for line in running.stdout if "?tab=streaming" in line)
+        ui, engine = re.findall(r"http://127\.0\.0\.1:\d+", told)
+        web = Web(ui, tmp_path / "out")
+        web.start(requests="4", max_tokens="5")
+        web.until(lambda live: live["test"] == 1 and live["state"] == "stopped")
+        assert sum(record.ok for record in web.records) == 4
+    finally:
+        running.terminate()
+        running.communicate(timeout=40)
+    assert running.returncode == 143
+    for url in (ui, engine):
+        with pytest.raises(requests.ConnectionError):
+            requests.get(url, timeout=2)
+
+
+def test_explore_names_what_is_wrong_with_its_target(tmp_path: Path) -> None:
+    profile = tmp_path / "p.toml"
+    profile.write_text(PROFILE)
+    for target, told in (
+        (f"{profile}:nope", "no engine 'nope'; there are pace"),
+        ("nothing", "a URL or PROFILE:ENGINE"),
+    ):
+        argv = [sys.executable, "run_bench.py", "explore", target, "--out", str(tmp_path / "out")]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert told in done.stderr
+        assert len(done.stderr.splitlines()) == 1
