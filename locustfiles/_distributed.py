@@ -101,7 +101,7 @@ def finish_worker(environment: Any, session: Session) -> None:
     """Send how this worker's part came out."""
     end = session.describe(ended=True) | {
         "counts": session.capture.counts,
-        "failed": session.failed,
+        "failed": session.failed + (session.failure is not None),
         "worker": session.worker,
     }
     environment.runner.send_message(END, end)

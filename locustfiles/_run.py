@@ -34,6 +34,7 @@ def install() -> None:
     hooks.test_stopping.add_listener(_on_test_stopping)
     hooks.test_stop.add_listener(_on_test_stop)
     hooks.quitting.add_listener(_on_quitting)
+    hooks.user_error.add_listener(_on_user_error)
 
 
 def session(environment: Any) -> Session:
@@ -177,6 +178,15 @@ def _on_test_stop(environment: Any, **_: Any) -> None:
 def exit_code(made: Session) -> int:
     """0, or 1 where a measured request failed or the capture could not be kept."""
     return 1 if made.failed or made.failure else 0
+
+
+def _on_user_error(user_instance: Any, exception: BaseException, **_: Any) -> None:
+    """A mistake in the load itself: Locust would log it and go on, and the figures would lack what it cost."""
+    # Locust fires it with the user, or with the task set of one.
+    user = getattr(user_instance, "user", user_instance)
+    made = getattr(user.environment, "enginebench", None)
+    if isinstance(made, Session):
+        made.fail(f"the load itself failed: {exception!r}")
 
 
 def _on_quitting(environment: Any, **_: Any) -> None:

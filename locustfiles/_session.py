@@ -162,16 +162,17 @@ class Session:
         try:
             self._sink(record)
         except CaptureError as error:
-            self._failed_with(str(error))
+            self.fail(str(error))
         # An attempt that is asked again is an error in the figures, but the request is not over.
         if record.measured and not exchange.retried:
             self.finished += 1
             self.failed += not record.ok
 
     def _failed(self, greenlet: gevent.Greenlet[..., Any]) -> None:
-        self._failed_with(f"the decoder failed: {greenlet.exception!r}")
+        self.fail(f"the decoder failed: {greenlet.exception!r}")
 
-    def _failed_with(self, message: str) -> None:
+    def fail(self, message: str) -> None:
+        """End the test at once, as one that cannot be trusted to be whole. The first message stays."""
         if self.failure is None:
             self.failure = message
             log.error(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from records import read_json
 from tests.locustfiles.load import ROOT, prompts_file, run
 from tests.locustfiles.scripted_server import ScriptedServer, chat
 
@@ -87,3 +89,29 @@ def test_without_a_host_the_option_is_named(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "--host" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+BROKEN = """
+from locustfiles.concurrent_4 import Concurrent4
+
+class Broken(Concurrent4):
+    def _attempt(self, ticket, attempt):
+        if ticket.prompt.prompt_id.endswith("3"):
+            raise KeyError("a mistake of ours")
+        return super()._attempt(ticket, attempt)
+
+del Concurrent4
+"""
+
+
+def test_a_mistake_in_the_load_itself_is_never_a_success(server: ScriptedServer, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    prompts = prompts_file(tmp_path / "mine.jsonl", [f"q{n}" for n in range(8)])
+    argv = [sys.executable, "-m", "locust", "-f", str(tmp_path / "broken.py"), "--headless", "--host", server.url]
+    argv += ["--capture-dir", str(tmp_path / "out"), "--prompts", str(prompts), "--requests", "8"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    scenario = read_json(tmp_path / "out" / "scenario.json")
+    assert scenario["complete"] is False
+    assert "a mistake of ours" in scenario["incomplete_reason"]
