@@ -75,7 +75,7 @@ def main() -> int:
     table("all ticking together", together)
 
     def of(found: dict[str, list[dict[str, float]]], figure: str) -> float:
-        return median([row[figure] for row in found["ours"]])
+        return median([abs(row[figure]) for row in found["ours"]])
 
     rows = [
         ["CPU a chunk / floor's", median(ratios(free, "cpu_us_per_chunk")), "1.2", "0.8"],
