@@ -61,6 +61,8 @@ class Body:
 
     def __init__(self, head: Head) -> None:
         self.complete = head.status in (204, 304)
+        self.size = 0
+        """Bytes fed by `feed_all()`."""
         self.how: str
         """chunked, length, or close: only the end of the connection ends it."""
         self._buffer = b""
@@ -103,15 +105,18 @@ class Body:
             FramingError: as `feed()`; what came before is in `out`.
         """
         chunked, find, size_of = self.how == "chunked", bytes.find, _SIZES.get
+        size = 0
         for stamp, data in pieces:
+            size += (length := len(data))
             if chunked and not self._left and not self._buffer:
                 # Nearly every read of a stream is one whole chunk of a size that was seen before.
                 end = find(data, b"\r\n", 0, 12)
-                if size_of(data[:end]) == len(data) - end - 4 and data[-2:] == b"\r\n" and not self.complete:
+                if size_of(data[:end]) == length - end - 4 and data[-2:] == b"\r\n" and not self.complete:
                     out.append((stamp, data[end + 2 : -2]))
                     continue
             if content := self.feed(data):
                 out.append((stamp, content))
+        self.size += size
 
     def _feed_chunked(self, data: bytes) -> bytes:
         data = self._buffer + data

@@ -96,7 +96,7 @@ class Reply:
     """Bytes of the connection that `unframe()` has not seen."""
     raw: list[bytes] | None = None
     """All bytes of the connection, where they are to be kept."""
-    received: int = 0
+    reads: int = 0
     last_ns: int = 0
     """The last read that `unframe()` has seen."""
     _start: bytes = b""
@@ -108,7 +108,7 @@ class Reply:
         if not pending:
             return
         self.last_ns = pending[-1][0]
-        self.received += sum([len(data) for _, data in pending])
+        self.reads += len(pending)
         if self.raw is not None:
             self.raw += [data for _, data in pending]
         if not self.framing_error:
@@ -132,6 +132,11 @@ class Reply:
                 self._body, self._start = Body(self.head), b""
                 self.pending[:number] = [(stamp, rest)]
                 return
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body so far."""
+        return self._body.size if self._body else 0
 
     @property
     def framed(self) -> bool:
@@ -236,7 +241,7 @@ class Connection:
             self.close()
         if (
             reused
-            and not (reply.received or reply.pending)
+            and not (reply.reads or reply.pending)
             and reply.end in (End.CLOSED, End.RESET)
             and _just_sent(reply)
         ):
@@ -350,7 +355,7 @@ class _Reader:
             self._finish(End.RESET, now)
         elif reply.framed:
             self._finish(End.COMPLETE, now)
-        elif reply.received > MAX_BODY_BYTES:
+        elif reply.size > MAX_BODY_BYTES:
             self._finish(End.TOO_LARGE, now)
         return reply.how in (None, "length")
 
