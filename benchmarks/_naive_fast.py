@@ -19,10 +19,8 @@ class Naive(FastHttpUser):
             gevent.sleep(3600)
         sent = time.monotonic_ns()
         try:
-            with self.client.post("/v1/chat/completions", json=BODY, stream=True, catch_response=True) as response:
-                RESULTS.read(sent, response.iter_lines())
-                if response.status_code == 200:
-                    response.success()
+            lines = self.client.iter_lines("/v1/chat/completions", method="POST", json=BODY)
+            RESULTS.read(sent, (line.encode() for line in lines))
         except Exception as error:
             RESULTS.failed += 1
             print(f"naive: {error!r}")
