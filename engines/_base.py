@@ -122,7 +122,7 @@ class Engine(ABC):
 
     def is_ready(self) -> bool:
         """Whether it takes requests now; anything but HTTP 200 of `/health` is "not yet"."""
-        return self.get("/health") is not None
+        return self.answers("/health")
 
     def read_back(self) -> ReadBack:
         """Ask the running engine what it really runs."""
@@ -152,14 +152,25 @@ class Engine(ABC):
         """What the engine's log says that belongs in the report."""
         return {}
 
+    def answers(self, path: str) -> bool:
+        """Whether a GET of a path has status 200, whatever its body: vLLM's `/health` has none."""
+        answer = self._fetch(path)
+        return answer is not None and answer.status_code == 200
+
     def get(self, path: str) -> Any:
         """GET a path of the running engine as JSON; None for anything but a JSON answer with status 200."""
+        answer = self._fetch(path)
+        try:
+            return answer.json() if answer is not None and answer.status_code == 200 else None
+        except ValueError:
+            return None
+
+    def _fetch(self, path: str) -> requests.Response | None:
         try:
             with requests.Session() as session:
                 # Proxies of the environment must not come between us and an engine on loopback.
                 session.trust_env = False
-                answer = session.get(self.base_url + path, timeout=HTTP_TIMEOUT_S, headers=self.auth())
-            return answer.json() if answer.status_code == 200 else None
+                return session.get(self.base_url + path, timeout=HTTP_TIMEOUT_S, headers=self.auth())
         except (requests.RequestException, ValueError):
             return None
 

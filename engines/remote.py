@@ -24,7 +24,7 @@ class Remote(Engine):
         return []
 
     def is_ready(self) -> bool:
-        return self.get("/health") is not None or self.get("/v1/models") is not None
+        return self.answers("/health") or self.answers("/v1/models")
 
     def auth(self) -> dict[str, str]:
         key = os.environ.get("ENGINEBENCH_API_KEY") or os.environ.get("OPENAI_API_KEY")

@@ -84,7 +84,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/health":
-            self.reply(200, {"status": "ok"})
+            # No JSON, and no body at all: a status is all that readiness may rest on.
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
         elif self.path == "/v1/models":
             self.reply(200, {"object": "list", "data": [{"id": self.model, "object": "model"}]})
         else:
