@@ -14,10 +14,13 @@ from engines.xserv import require_folder
 
 # Fields that the server has no word for (it answers 422), and the value at which leaving them out changes nothing.
 NEUTRAL = {"min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+# Tokens of one block of its KV cache (its default), and of one forward pass (as llama.cpp's default -b).
+PAGE_TOKENS = 256
+MAX_BATCH_TOKENS = 2048
 
 
 class TransformersServe(Engine):
-    """`binary` is the `transformers` script of an environment of its own. Batches continuously; no limit of slots."""
+    """`binary` is the `transformers` script of an environment of its own. Batches continuously, as many as its KV cache holds."""
 
     kind: ClassVar[str] = "transformers_serve"
 
@@ -40,7 +43,11 @@ class TransformersServe(Engine):
         config = self.config
         argv = [self.binary(), "serve", str(config.model), "--host", config.host, "--port", str(config.port)]
         argv += ["--device", str(config.options.get("device", "auto"))]
-        argv += ["--continuous-batching"] if config.options.get("continuous_batching", True) else []
+        if config.options.get("continuous_batching", True):
+            # Left alone it takes 90% of the memory that is free: of the host's, too, where it runs on the CPU.
+            blocks = config.slots * -(-config.max_seq_len // PAGE_TOKENS)
+            argv += ["--continuous-batching", "--cb-num-blocks", str(blocks)]
+            argv += ["--cb-max-batch-tokens", str(MAX_BATCH_TOKENS)]
         argv += ["--reasoning", "on" if config.thinking else "off"]
         return [*argv, *config.args]
 

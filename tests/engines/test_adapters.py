@@ -83,6 +83,12 @@ def test_transformers_is_sent_what_it_has_no_word_for_so_that_it_refuses_openly(
     assert fields["top_k"] == 20 and fields["presence_penalty"] == 0.5
 
 
+def test_transformers_gets_a_cache_for_its_slots_and_not_all_memory(tmp_path: Path) -> None:
+    assert option(engine(tmp_path, "transformers_serve", slots=3, max_seq_len=1000), "--cb-num-blocks") == "12"
+    one_by_one = engine(tmp_path, "transformers_serve", options={"continuous_batching": False})
+    assert not any(word.startswith("--c") for word in one_by_one.argv())
+
+
 def test_vllm_runs_without_its_prefix_cache_and_tells_cached_tokens(tmp_path: Path) -> None:
     argv = engine(tmp_path, "vllm").argv()
     assert "--no-enable-prefix-caching" in argv and "--enable-prompt-tokens-details" in argv
