@@ -20,7 +20,7 @@ MAX_BATCH_TOKENS = 2048
 
 
 class TransformersServe(Engine):
-    """`binary` is the `transformers` script of an environment of its own. Batches continuously, as many as its KV cache holds."""
+    """`binary` is the `transformers` script of an environment of its own. It batches as many as its KV cache holds."""
 
     kind: ClassVar[str] = "transformers_serve"
 
