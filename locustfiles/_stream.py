@@ -239,12 +239,7 @@ class Connection:
         reply.end_ns = reply.end_ns or time.monotonic_ns()
         if reply.end is not End.COMPLETE or reply.head is None or not reply.head.keeps_alive:
             self.close()
-        if (
-            reused
-            and not (reply.reads or reply.pending)
-            and reply.end in (End.CLOSED, End.RESET)
-            and _just_sent(reply)
-        ):
+        if reused and not (reply.reads or reply.pending) and reply.end in (End.CLOSED, End.RESET) and _just_sent(reply):
             return self._again(request, total_s, silence_s, on_reply)
         return reply
 
