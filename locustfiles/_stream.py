@@ -22,13 +22,16 @@ from gevent.hub import Waiter, get_hub
 from gevent.ssl import SSLContext, SSLWantReadError, create_default_context
 
 from locustfiles._http import Body, FramingError, Head, parse_head
+from locustfiles._idle import when_idle
 from records import ErrorKind
 
 RECV_BYTES = 16 * 1024
 """Small enough that the allocator never goes back to the system for it."""
 STALE_NS = 250_000_000
-LOOK_EVERY = 16
+LOOK_EVERY = 128
 """Reads whose framing is taken off together: often enough that it never holds the event loop for long."""
+LOOK_AT_ONCE = 1024
+"""Reads that may wait for an idle event loop; with more the loop has none to spare, and memory counts."""
 MAX_BODY_BYTES = 512 * 2**20
 
 
@@ -302,24 +305,37 @@ class _Reader:
         clock, receive, pending, look = time.monotonic_ns, self._sock._sock.recv, self._reply.pending, self._look
         append = pending.append
         look_always = True
+        look_at = LOOK_EVERY
 
         def on_readable() -> None:
-            nonlocal look_always
+            nonlocal look_always, look_at
             now = clock()
             try:
                 data = receive(RECV_BYTES)
             except BlockingIOError:
                 return
             except OSError:
+                self._look_again()
                 self._finish(End.RESET, now)
                 return
             if not data:
+                self._look_again()
                 self._finish(End.CLOSED, now)
                 return
             append((now, data))
-            # A chunked body ends in an empty line; whether it is the end is seen only then, and else now and then.
-            if look_always or data[-4:] == b"\r\n\r\n" or len(data) < 4 or len(pending) >= LOOK_EVERY:
+            if look_always:
                 look_always = look(now)
+            elif data[-4:] == b"\r\n\r\n" or len(data) < 4:
+                # A chunked body ends in an empty line. Whether this is its end can be seen after others' reads.
+                when_idle(look, now)
+            elif (waiting := len(pending)) >= look_at:
+                if waiting >= LOOK_AT_ONCE:
+                    look(now)
+                else:
+                    when_idle(self._look_again)
+                look_at = len(pending) + LOOK_EVERY
+            elif waiting < LOOK_EVERY:
+                look_at = LOOK_EVERY
 
         return on_readable
 
@@ -341,6 +357,11 @@ class _Reader:
                 self._look(now)
 
         return on_readable
+
+    def _look_again(self) -> None:
+        """Take the framing off what is there, if anything."""
+        if self._reply.pending:
+            self._look(self._reply.pending[-1][0])
 
     def _look(self, now: int) -> bool:
         """See whether the response is over; returns whether the next read must be looked at too."""
@@ -372,7 +393,8 @@ class _Reader:
             return
         self._reply.end_ns = now
         self._reply.end = end
-        self._waiter.switch(end)
+        # What a user does between two requests takes as long as a dozen reads.
+        when_idle(self._waiter.switch, end)
 
 
 _context: SSLContext | None = None
