@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -74,6 +75,15 @@ def same_load(facts: CellFacts) -> Finding:
     return passed(told or "as of the baseline")
 
 
+NO_SAY = {"top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""The value at which a sampler does nothing, so that an engine without a word for it may leave it out."""
+
+
+def _has_no_say(key: str, other: Mapping[str, Any]) -> bool:
+    greedy = other.get("temperature") == 0 and key in {"top_k", "top_p", "min_p"}
+    return greedy or other.get(key) == NO_SAY.get(key, object())
+
+
 @cell_check("same sampling")
 def same_sampling(facts: CellFacts) -> Finding:
     """The samplers that were sent with the requests are the profile's and the baseline's."""
@@ -87,6 +97,8 @@ def same_sampling(facts: CellFacts) -> Finding:
         for other, who in ((profile, "the profile"), (base, "the baseline")):
             for key in SAMPLERS:
                 if other and other.get(key) is not None and mine.get(key) != other.get(key):
+                    if mine.get(key) is None and _has_no_say(key, other):
+                        continue
                     return failed(f"{key} {mine.get(key)} was sent, {other.get(key)} in {who}")
         told = ", ".join(f"{key} {value}" for key, value in mine.items())
         return passed(told) if told else unknown("no sampler was sent: the engine's own defaults hold")
