@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 
 
 class Phase(StrEnum):
-    """Where in a cell a request belongs. `measure` and `drain` are measured; `drain` ended outside the steady window."""
+    """Where in a cell a request belongs. `measure` and `drain` count; `drain` ended after the steady window."""
 
     WARMUP = "warmup"
     MEASURE = "measure"

@@ -192,7 +192,8 @@ def measure(client: Client, server: PacingServer, job: Job) -> Outcome:
 def marginal_cpu_us(client: Client, server: PacingServer, job: Job, full: Outcome) -> float:
     """CPU microseconds a chunk: of a run, less those of a run of the same users with next to no chunks.
 
-    So start-up, shut-down and imports are in no figure; decoding, records, hooks and statistics are in all.
+    So start-up, shut-down and imports are in no figure; decoding, records, hooks and statistics are in all. NaN where
+    the chunks cost less than a fifth of the whole run: what is left of so large a start-up is noise.
     """
     if full.told.load_cpu_s is not None:
         return full.told.load_cpu_s * 1e6 / full.chunks
@@ -201,4 +202,7 @@ def marginal_cpu_us(client: Client, server: PacingServer, job: Job, full: Outcom
         server,
         replace(job, requests=job.streams, tokens=1, folder=job.folder.with_name(job.folder.name + "-0")),
     )
-    return (full.ran.cpu_s - little.ran.cpu_s) * 1e6 / max(1, full.chunks - little.chunks)
+    cost = full.ran.cpu_s - little.ran.cpu_s
+    if cost < full.ran.cpu_s / 5:
+        return float("nan")
+    return cost * 1e6 / max(1, full.chunks - little.chunks)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import platform
 import statistics
@@ -119,7 +120,8 @@ def run(
     killer.cancel()
     over.set()
     wall = (time.monotonic_ns() - started) / 1e9
-    rss = max(most[0], usage.ru_maxrss / 1024)
+    # Only where nothing was sampled: ru_maxrss of a child counts the parent's pages at the fork too.
+    rss = most[0] or usage.ru_maxrss / 1024
     return Ran(process.returncode, started, wall, usage.ru_utime + usage.ru_stime, rss, output)
 
 
@@ -146,8 +148,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def median(values: Sequence[float]) -> float:
-    """The median; NaN of nothing."""
-    return statistics.median(values) if values else float("nan")
+    """The median of what is known; NaN of nothing."""
+    known = [value for value in values if not math.isnan(value)]
+    return statistics.median(known) if known else float("nan")
 
 
 def machine() -> dict[str, Any]:

@@ -61,7 +61,9 @@ def engine_config(section: EngineSection, profile: Profile, model: Path | None) 
 def request_extras(engine: Engine, section: EngineSection, profile: Profile, cell: Cell) -> dict[str, Any]:
     """The request fields beyond messages: the profile's sampling, the engine's dialect, the profile's last word."""
     sampling = profile.sampling.model_dump(exclude_none=True)
-    return {**engine.request_fields(sampling, fixed_length=cell.fixed_length), **section.request_extras}
+    fields = engine.request_fields(sampling, fixed_length=cell.fixed_length)
+    # The load client's own word for a fixed length; an engine with another one may refuse it. Null is left out.
+    return {"ignore_eos": None, **fields, **section.request_extras}
 
 
 def run_life(folder: RunFolder, profile: Profile, life: Life, display: Display) -> bool:

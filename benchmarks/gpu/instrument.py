@@ -36,7 +36,8 @@ def main() -> None:
                 cell, life, engine = path.parent.name, path.parent.parent.name, path.parent.parent.parent.name
                 print(
                     f"{engine:14} {life:>5} {cell:28} {len(ours):3} {statistics.median(ours) * 1e3:8.1f} "
-                    f"{statistics.median(theirs) * 1e3:8.1f} {statistics.median(ratios):8.5f} {statistics.median(ttft):9.1f}"
+                    f"{statistics.median(theirs) * 1e3:8.1f} {statistics.median(ratios):8.5f} "
+                    f"{statistics.median(ttft):9.1f}"
                 )
 
 
