@@ -279,20 +279,20 @@ class _Reader:
 
     def run(self, total_s: float, silence_s: float) -> None:
         """Wait for the end of the response, of the silence deadline or of the total one."""
-        watcher = self._loop.io(self._sock.fileno(), 1)
+        self._watcher = self._loop.io(self._sock.fileno(), 1)
         total = self._loop.timer(total_s)
         self._silence_ns = int(silence_s * 1e9)
         self._silence = self._loop.timer(silence_s)
         if self._tls:
             self._sock.setblocking(False)
         try:
-            watcher.start(self._tls_callback() if self._tls else self._callback())
+            self._watcher.start(self._tls_callback() if self._tls else self._callback())
             total.start(self._waiter.switch, End.TOTAL)
             self._silence.start(self._on_silence)
             self._reply.end = self._waiter.get()
         finally:
-            watcher.stop()
-            watcher.close()
+            self._watcher.stop()
+            self._watcher.close()
             total.stop()
             total.close()
             self._silence.stop()
@@ -393,6 +393,8 @@ class _Reader:
             return
         self._reply.end_ns = now
         self._reply.end = end
+        # A connection that was closed can be read for ever: the loop would never be idle.
+        self._watcher.stop()
         # What a user does between two requests takes as long as a dozen reads.
         when_idle(self._waiter.switch, end)
 
