@@ -25,6 +25,8 @@ from scoring.tasks import load_prompts
 log = logging.getLogger("enginebench")
 
 SHARD, RECORD, OVER, END = "enginebench_shard", "enginebench_record", "enginebench_over", "enginebench_end"
+HAVE_SHARD = "enginebench_have_shard"
+SHARD_AGAIN_S, SHARD_WAIT_S = 0.1, 15.0
 DRAIN = "enginebench_drain"
 END_WAIT_S = 10.0
 """How long the master waits for a worker's end beyond the time that the requests in flight may take."""
@@ -50,15 +52,22 @@ def install(environment: Any) -> None:
         runner.register_message(SHARD, _on_shard)
         runner.register_message(DRAIN, _on_drain)
     elif isinstance(runner, MasterRunner):
+        runner.register_message(HAVE_SHARD, _on_have_shard)
         runner.register_message(RECORD, _on_record)
         runner.register_message(OVER, _on_over)
         runner.register_message(END, _on_end)
 
 
 def shard(environment: Any) -> Shard:
-    """The part of this process; the whole outside a distributed run."""
-    found: Shard = getattr(environment, "enginebench_shard", Shard())
-    return found
+    """The part of this process; the whole outside a distributed run.
+
+    Raises:
+        UsageError: a worker that has none; with the whole it would ask what the others ask too.
+    """
+    found: Shard | None = getattr(environment, "enginebench_shard", None)
+    if found is None and isinstance(environment.runner, WorkerRunner):
+        raise UsageError("this worker came after the start of the test and takes no part in it")
+    return found or Shard()
 
 
 # -- worker ---------------------------------------------------------------------------------------------------------
@@ -66,6 +75,7 @@ def shard(environment: Any) -> Shard:
 
 def _on_shard(environment: Any, msg: Any, **_: Any) -> None:
     environment.enginebench_shard = Shard(msg.data["index"], msg.data["count"])
+    environment.runner.send_message(HAVE_SHARD, msg.data)
 
 
 def _on_drain(environment: Any, msg: Any, **_: Any) -> None:
@@ -116,9 +126,8 @@ def start_master(environment: Any) -> None:
     if _master(environment) is not None:
         return  # Locust starts anew to spread the users of a lost worker; the test is the same.
     clients = [client.id for client in runner.clients.ready or runner.clients.all]
-    for index, client in enumerate(sorted(clients)):
-        runner.send_message(SHARD, {"index": index, "count": len(clients)}, client_id=client)
     try:
+        _deal(environment, sorted(clients))
         check(options)
         capture = Capture(capture_dir(options), append=options.append)
     except (UsageError, CaptureError) as error:
@@ -128,6 +137,31 @@ def start_master(environment: Any) -> None:
         return
     environment.enginebench_master = Master(capture, set(clients))
     gevent.spawn(_watch_workers, environment, environment.enginebench_master)
+
+
+def _deal(environment: Any, clients: list[str]) -> None:
+    """Give each worker its shard, before Locust tells any to begin.
+
+    Locust calls a worker ready as soon as it has connected; what is sent before that worker has come to its `init` it
+    throws away, so a shard is sent until it is acknowledged.
+
+    Raises:
+        UsageError: a worker that does not answer.
+    """
+    have: dict[str, Any] = {}
+    environment.enginebench_have_shard = have
+    shards = {client: {"index": index, "count": len(clients)} for index, client in enumerate(clients)}
+    with gevent.Timeout(SHARD_WAIT_S, UsageError("a worker does not take its part; does it run the same locustfile?")):
+        while missing := [client for client in clients if have.get(client) != shards[client]]:
+            for client in missing:
+                environment.runner.send_message(SHARD, shards[client], client_id=client)
+            with gevent.Timeout(SHARD_AGAIN_S, False):  # type: ignore[arg-type]
+                while any(have.get(client) != shards[client] for client in missing):
+                    gevent.sleep(0.002)
+
+
+def _on_have_shard(environment: Any, msg: Any, **_: Any) -> None:
+    environment.enginebench_have_shard[msg.node_id] = msg.data
 
 
 def _master(environment: Any) -> Master | None:

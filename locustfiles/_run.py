@@ -115,8 +115,8 @@ def _on_test_start(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, MasterRunner):
         _distributed.start_master(environment)
         return
-    shard = _distributed.shard(environment)
     try:
+        shard = _distributed.shard(environment)
         made = Session(environment, environment.enginebench_scenario, environment.enginebench_kind, shard)
     except UsageError as error:
         if environment.web_ui is None and not isinstance(environment.runner, WorkerRunner):

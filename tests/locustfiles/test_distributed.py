@@ -177,3 +177,25 @@ def test_a_mistake_is_told_once_before_any_worker_begins(tmp_path: Path) -> None
     assert outcome.code == 2
     assert "/nowhere/mine.jsonl" in outcome.stderr
     assert "Traceback" not in outcome.stderr
+
+
+def test_a_worker_that_is_slow_to_begin_still_takes_only_its_own_part(tmp_path: Path) -> None:
+    # Locust counts a worker as ready once it has connected, well before its `init` listeners have run.
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import gevent, os\n"
+        "from locust import events\n"
+        "from locust.runners import WorkerRunner\n"
+        "@events.init.add_listener\n"
+        "def late(environment, **_):\n"
+        "    if isinstance(environment.runner, WorkerRunner):\n"
+        "        gevent.sleep(2)\n"
+        "from locustfiles.closed_loop import *\n"
+    )
+    with ScriptedServer(steady) as server:
+        options = [*two(), "--requests", "40", "--users", "4"]
+        outcome = run(str(slow.with_suffix("")), server.url, tmp_path / "out", *options)
+        asked = len(server.asked)
+    assert outcome.code == 0, outcome.stderr[-2000:]
+    assert asked == 40
+    assert_whole(outcome, 40)
