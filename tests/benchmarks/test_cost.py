@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -11,7 +12,7 @@ from benchmarks._clients import Client, Floor, Job, Ours, Outcome, marginal_cpu_
 from benchmarks._harness import PacingServer
 from driver.calibration import Accuracy
 
-STREAMS, TOKENS = 32, 100
+STREAMS, TOKENS, ROUNDS = 32, 100, 3
 CLIENTS: tuple[Client, ...] = (Floor(), Ours())
 
 
@@ -26,33 +27,47 @@ def server() -> Iterator[PacingServer]:
         yield running
 
 
+Pair = dict[str, tuple[Outcome, float]]
+
+
 @pytest.fixture(scope="module")
-def both(server: PacingServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Outcome, float]]:
-    """Outcome and CPU microseconds a chunk of floor and ours, after each other on the same server."""
-    found = {}
-    for client in CLIENTS:
-        job = Job(server.port, STREAMS, STREAMS * 5, TOKENS, tmp_path_factory.mktemp(client.name) / "run")
-        outcome = measure(client, server, job)
-        found[client.name] = (outcome, marginal_cpu_us(client, server, job, outcome))
+def rounds(server: PacingServer, tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
+    """Outcome and CPU microseconds a chunk of floor and ours, in turn on the same server, a few times over."""
+    found = []
+    for _ in range(ROUNDS):
+        pair: Pair = {}
+        for client in CLIENTS:
+            job = Job(server.port, STREAMS, STREAMS * 5, TOKENS, tmp_path_factory.mktemp(client.name) / "run")
+            outcome = measure(client, server, job)
+            pair[client.name] = (outcome, marginal_cpu_us(client, server, job, outcome))
+        found.append(pair)
     return found
 
 
-def test_no_request_is_lost(both: dict[str, tuple[Outcome, float]]) -> None:
+@pytest.fixture(scope="module")
+def both(rounds: list[Pair]) -> Pair:
+    """One pair, for what does not depend on how busy the machine is."""
+    return rounds[0]
+
+
+def test_no_request_is_lost(both: Pair) -> None:
     for outcome, _ in both.values():
         assert outcome.ran.code == 0, outcome.ran.output[-2000:]
         assert (outcome.told.ok, outcome.told.failed) == (STREAMS * 5, 0)
         assert known(outcome).chunks == outcome.chunks == STREAMS * 5 * TOKENS
 
 
-def test_a_chunk_costs_at_most_twice_the_floor_in_cpu_time(both: dict[str, tuple[Outcome, float]]) -> None:
-    assert both["ours"][1] <= 2 * both["floor"][1]
+def test_a_chunk_costs_at_most_twice_the_floor_in_cpu_time(rounds: list[Pair]) -> None:
+    # Less than half a second of CPU time is compared in a round: one round alone is off by a third now and then.
+    ratios = [pair["ours"][1] / pair["floor"][1] for pair in rounds]
+    assert median(ratios) <= 2, ratios
 
 
-def test_tpot_is_that_of_the_schedule(both: dict[str, tuple[Outcome, float]]) -> None:
+def test_tpot_is_that_of_the_schedule(both: Pair) -> None:
     assert abs(known(both["ours"][0]).tpot_error_percent) <= 2
 
 
-def test_ttft_is_off_by_less_than_one_interval_at_the_median(both: dict[str, tuple[Outcome, float]]) -> None:
+def test_ttft_is_off_by_less_than_one_interval_at_the_median(both: Pair) -> None:
     """A role chunk taken for a token, or a first token seen with the next, would be off by more than that."""
     seen = known(both["ours"][0])
     assert abs(seen.ttft_error_ms_p50) <= 0.2 * seen.ttft_true_ms_p50
