@@ -34,7 +34,8 @@ class Load:
     round: int
     host: str
     model: str | None
-    prompts: Path
+    prompts: Path | str
+    """A file, or the name of a workload."""
     request_extras: dict[str, Any]
     seed: int
     append: bool = False
@@ -43,7 +44,9 @@ class Load:
         """The command, which also works typed by hand."""
         cell = self.cell
         argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / f"{cell.scenario}.py"), "--headless"]
-        argv += ["--host", self.host, "--prompts", str(self.prompts), "--capture-dir", str(self.folder.path)]
+        # Absolute: the load process runs in the checkout, wherever we were started.
+        prompts = self.prompts.absolute() if isinstance(self.prompts, Path) else self.prompts
+        argv += ["--host", self.host, "--prompts", str(prompts), "--capture-dir", str(self.folder.path.absolute())]
         argv += ["--engine", self.engine, "--cell", cell.label, "--round", str(self.round), "--seed", str(self.seed)]
         argv += ["--requests", str(cell.requests or 0), "--warmup", str(cell.warmup)]
         argv += ["--max-tokens", str(cell.max_tokens), "--samples", str(cell.samples)]
@@ -66,7 +69,8 @@ class LoadResult:
 
     exit_code: int
     complete: bool
-    log_tail: str
+    last_line: str
+    """What its log says last, for a one-line error."""
     engine_died: bool
 
 
@@ -96,7 +100,7 @@ def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[
         died_ns = time.monotonic_ns()
     if died_ns is not None:
         mark_engine_gone(load.folder)
-    return LoadResult(process.returncode, load.folder.complete, _tail(log_path), died_ns is not None)
+    return LoadResult(process.returncode, load.folder.complete, last_line(log_path), died_ns is not None)
 
 
 def mark_engine_gone(folder: CellFolder) -> int:
@@ -162,8 +166,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def _tail(path: Path, lines: int = 8) -> str:
+def last_line(path: Path) -> str:
+    """The last line of a log that says anything, without this tool's name, for a one-line error."""
     try:
-        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return ""
+        return f"no log at {path}"
+    told = next((line.strip() for line in reversed(lines) if line.strip()), f"{path} is empty")
+    return told.removeprefix("enginebench: ")

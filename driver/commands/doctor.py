@@ -10,7 +10,7 @@ import click
 
 from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, ProfileError, load_profile, resolve_model
-from driver.rounds import engine_config
+from driver.setup import engine_config
 from engines import EngineError, create
 from engines import _leftovers as leftovers
 from engines._gpu import gpu_inventory

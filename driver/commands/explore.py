@@ -18,10 +18,11 @@ import click
 import requests
 
 from driver.errors import BenchError, ExitCode
+from driver.load import last_line
 from driver.profile import EngineSection, Profile, load_profile
 from driver.progress import Display
-from driver.rounds import engine_config, model_path
-from engines import EngineError, create, running
+from driver.setup import make_engine
+from engines import EngineError, running
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCENARIOS = ("closed_loop", "single", "concurrent_4", "concurrent_8", "open_loop", "ramp", "sweep")
@@ -82,9 +83,8 @@ def _section(target: str) -> tuple[Profile, EngineSection]:
 def _engine(profile: Profile, section: EngineSection, out: Path) -> Iterator[Any]:
     display = Display(quiet=False)
     display.say(f"starting {section.name} ({section.kind})")
+    engine = make_engine(section, profile, display)
     try:
-        engine = create(engine_config(section, profile, model_path(section, display)))
-        engine.check()
         # Closed on every way out, an interrupt among them.
         with running(engine, out / "server.log", ready_timeout_s=section.ready_timeout_s):
             yield engine
@@ -112,14 +112,14 @@ def _serve(url: str, scenario: str, port: int | None, out: Path, options: list[s
         code = process.wait()
     finally:
         _stop(process)
-    raise BenchError(f"the web UI ended by itself (exit code {code}); its log ends: {_last_line(log)}")
+    raise BenchError(f"the web UI ended by itself (exit code {code}); its log ends: {last_line(log)}")
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
     end = time.monotonic() + READY_S
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise BenchError(f"the web UI did not start: {_last_line(log)}", ExitCode.USAGE)
+            raise BenchError(f"the web UI did not start: {last_line(log)}", ExitCode.USAGE)
         with contextlib.suppress(requests.RequestException):
             # Our own route: another server on that port would not have it.
             if requests.get(f"{address}/enginebench/live.json", timeout=2).ok:
@@ -143,8 +143,3 @@ def _free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "nothing")

@@ -64,7 +64,13 @@ def test_a_fixed_length_is_shown_only_by_an_answer_that_would_have_been_shorter(
 
 @pytest.mark.parametrize(
     ("text", "reasoning", "thinks"),
-    [("<think>Hm.</think>4", "", True), ("<think>\n\n</think>\n4", "", False), ("4", "Hm.", True), ("4", "", False)],
+    [
+        ("<think>Hm.</think>4", "", True),
+        ("<think>\n\n</think>\n4", "", False),
+        ("Hm.</think>4", "", True),
+        ("4", "Hm.", True),
+        ("4", "", False),
+    ],
 )
 def test_only_a_thought_counts_as_thinking(text: str, reasoning: str, thinks: bool) -> None:
     from engines._probe import Answer, _thinks
@@ -135,7 +141,7 @@ def test_a_stalled_stream_of_the_stand_in_ends_cleanly_without_a_finish_reason(t
 
 
 def test_a_context_split_among_slots_is_read_back_and_refused(tmp_path: Path) -> None:
-    from driver.rounds import disproved
+    from driver.refusal import disproved
 
     engine = wheel(slots=4, max_seq_len=1024, args=("-c", "1024"))
     with running(engine, tmp_path / "server.log", ready_timeout_s=60):

@@ -1,0 +1,87 @@
+"""One cell on a living engine: what it still owes, the load, and why that did not come to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.errors import BenchError
+from driver.load import Load, last_line, run_load
+from driver.plan import Life
+from driver.profile import Cell, Profile
+from driver.progress import Display
+from driver.resume import missing_prompts
+from driver.setup import request_extras
+from engines import Engine
+from records import CellFolder, RoundFolder, RunFolder
+from scoring import tasks
+
+
+@dataclass(frozen=True, slots=True)
+class LivingEngine:
+    """An engine that is up, and what its cells must know of the run around it."""
+
+    run: RunFolder
+    profile: Profile
+    life: Life
+    engine: Engine
+    alive: Callable[[], bool]
+    display: Display
+
+    @property
+    def folder(self) -> RoundFolder:
+        return self.run.round(self.life.engine.name, self.life.round)
+
+
+def run_cell(living: LivingEngine, cell: Cell) -> bool:
+    """Run what a cell still owes.
+
+    Returns:
+        Whether all its measured requests were ok.
+
+    Raises:
+        BenchError: the engine died, or the load ended before it was complete.
+    """
+    folder = living.folder.cell(cell.label)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    # A broken load curve can't be glued, but an answer stands by itself.
+    resumed = cell.duration_s is None and not cell.requests and folder.requests.exists()
+    if not resumed:
+        folder.set_aside()
+    prompts, owed = _prompts(living.run.workload(cell.workload_name), folder, cell, resumed=resumed)
+    section = living.life.engine
+    load = Load(
+        cell=cell,
+        folder=folder,
+        engine=section.name,
+        round=living.life.round,
+        host=living.engine.base_url,
+        model=living.engine.model_name,
+        prompts=prompts,
+        request_extras=request_extras(living.engine, section, living.profile, cell),
+        seed=living.profile.seed,
+        append=resumed,
+    )
+    label = f"{section.name} r{living.life.round} {cell.label}"
+    with living.display.cell(label, cell.requests or owed or None, folder.requests, seen=resumed) as shown:
+        result = run_load(load, engine_alive=living.alive, on_tick=shown.tick)
+    if result.engine_died:
+        raise BenchError(f"{label}: the engine died; its log ends: {last_line(living.folder.server_log)}")
+    if not result.complete:
+        raise BenchError(f"{label}: the load did not complete: {result.last_line}")
+    return result.exit_code == 0
+
+
+def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -> tuple[Path, int]:
+    """The file with what is to be asked, and how many measured requests that makes where all of it is asked once."""
+    prompts = tasks.read_prompts(workload)
+    if resumed:
+        prompts = missing_prompts(folder, prompts, cell.samples)
+    owed = sum(prompt.pool == "measure" for prompt in prompts) * cell.samples
+    if not resumed:
+        return workload, owed
+    missing = folder.path / "prompts.missing.jsonl"
+    if owed:
+        tasks.write_prompts(missing, prompts)
+    return missing, owed

@@ -1,0 +1,75 @@
+"""From what a profile says of an engine to an `Engine` that can be started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from driver.errors import BenchError
+from driver.profile import Cell, EngineSection, Profile, resolve_model
+from driver.progress import Display
+from engines import Engine, EngineConfig, EngineError, create
+from engines.convert import convert
+
+
+def make_engine(section: EngineSection, profile: Profile, display: Display) -> Engine:
+    """The engine, with the files that its start needs looked at; a model `convert:DIR` is converted now.
+
+    Raises:
+        BenchError: something is missing, or can't be converted.
+    """
+    try:
+        engine = create(engine_config(section, profile, model_path(section, display)))
+        # Before anybody asks for the command line: that needs the binary.
+        engine.check()
+    except EngineError as error:
+        raise BenchError(str(error)) from None
+    return engine
+
+
+def model_path(section: EngineSection, display: Display) -> Path | None:
+    """The model's file or folder; `convert:DIR` is converted now, unless that was done before.
+
+    Raises:
+        EngineError: it can't be converted.
+    """
+    if section.model is None or not section.model.startswith("convert:"):
+        return resolve_model(section.model)
+    folder = _from_here(section.model.removeprefix("convert:"))
+    python = section.options.get("converter_python")
+    return convert(folder, None, python=Path(python) if python else None, source=None, say=display.say).path
+
+
+def engine_config(section: EngineSection, profile: Profile, model: Path | None) -> EngineConfig:
+    """What the engines package needs to know, from what the profile says."""
+    return EngineConfig(
+        name=section.name,
+        kind=section.kind,
+        model=_from_here(model) if model else None,
+        model_name=section.model_name,
+        port=section.port,
+        slots=section.slots,
+        max_seq_len=section.max_seq_len or profile.max_seq_len,
+        threads=section.threads,
+        # A bare name is looked up on PATH, and "build" is a word.
+        binary=str(_from_here(section.binary)) if section.binary and "/" in section.binary else section.binary,
+        args=section.args,
+        env=section.env,
+        url=section.url,
+        options=section.options,
+        thinking=profile.thinking,
+        cache=profile.cache,
+    )
+
+
+def request_extras(engine: Engine, section: EngineSection, profile: Profile, cell: Cell) -> dict[str, Any]:
+    """The request fields beyond messages: the profile's sampling, the engine's dialect, the profile's last word."""
+    sampling = profile.sampling.model_dump(exclude_none=True)
+    fields = engine.request_fields(sampling, fixed_length=cell.fixed_length)
+    # The load client's own word for a fixed length; an engine with another one may refuse it. Null is left out.
+    return {"ignore_eos": None, **fields, **section.request_extras}
+
+
+def _from_here(path: Path | str) -> Path:
+    """A path of the profile is taken from where the command was typed; the engine itself runs elsewhere."""
+    return Path(path).expanduser().absolute()
