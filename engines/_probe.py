@@ -41,8 +41,13 @@ class Answer:
     cached_tokens: int | None = None
 
 
-def probe(engine: Engine, *, sampling: Mapping[str, Any]) -> dict[str, Any]:
+def probe(engine: Engine, *, sampling: Mapping[str, Any], extras: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Ask the running engine what a run will rely on; never raises for what it can't tell.
+
+    Args:
+        engine: the running engine.
+        sampling: the profile's samplers.
+        extras: request fields of the profile, which have the last word in the load's requests and so in these.
 
     Returns:
         prompt_tokens: {sha256 of the messages: tokens or None}, equal in two engines whose templates match;
@@ -50,9 +55,11 @@ def probe(engine: Engine, *, sampling: Mapping[str, Any]) -> dict[str, Any]:
         sampling_accepted; cache_hit: whether the same prompt asked twice came from a cache; notes: what went wrong.
     """
     notes: list[str] = []
-    answers = [_ask(engine, messages, sampling, fixed=False, notes=notes) for messages in PROBES]
+    free = engine.request_fields(sampling, fixed_length=False) | dict(extras or {})
+    answers = [_ask(engine, messages, free, notes) for messages in PROBES]
     # The first prompt a second time: a cache would show.
-    fixed = _ask(engine, PROBES[0], sampling, fixed=True, notes=notes)
+    fixed_fields = engine.request_fields(sampling, fixed_length=True) | dict(extras or {})
+    fixed = _ask(engine, PROBES[0], fixed_fields, notes)
     good = [answer for answer in answers if answer and answer.status == 200]
     told = [answer.status for answer in answers if answer and answer.status in (200, 400, 422)]
     return {
@@ -74,9 +81,7 @@ def messages_sha256(messages: list[dict[str, str]]) -> str:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _ask(
-    engine: Engine, messages: list[dict[str, str]], sampling: Mapping[str, Any], *, fixed: bool, notes: list[str]
-) -> Answer | None:
+def _ask(engine: Engine, messages: list[dict[str, str]], fields: Mapping[str, Any], notes: list[str]) -> Answer | None:
     """One streamed request, as the load sends them; None where no answer came."""
     body = {
         "model": engine.model_name or "default",
@@ -84,7 +89,7 @@ def _ask(
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_tokens": FIXED_TOKENS,
-        **engine.request_fields(sampling, fixed_length=fixed),
+        **{name: value for name, value in fields.items() if value is not None},
     }
     for attempt in range(BUSY_RETRIES + 1):
         try:
@@ -145,7 +150,9 @@ def _take(answer: Answer, event: Any, notes: list[str]) -> None:
 
 
 def _thinks(answer: Answer) -> bool:
-    return bool(answer.reasoning.strip()) or "<think>" in _NO_THOUGHT.sub("", answer.text)
+    # Where the template itself opens the block, only its end is in the answer.
+    text = _NO_THOUGHT.sub("", answer.text)
+    return bool(answer.reasoning.strip()) or "<think>" in text or "</think>" in text
 
 
 def _fixed(answer: Answer | None, free: Answer | None, notes: list[str]) -> bool | None:

@@ -301,9 +301,16 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
 
 
 def _thinks(text: str) -> bool:
-    """Whether the text holds a think block with something in it (an empty one is how some templates turn it off)."""
+    """Whether the text begins with a think block that has something in it.
+
+    An empty block is how some templates turn thinking off; others open the block themselves, so that only its end is
+    in the answer.
+    """
     before, tag, rest = text.partition("<think>")
-    return bool(tag and rest.partition("</think>")[0].strip()) and not before.strip()
+    if not tag:
+        thought, end, _ = text.partition("</think>")
+        return bool(end and thought.strip())
+    return bool(rest.partition("</think>")[0].strip()) and not before.strip()
 
 
 def _scenario(folder: CellFolder) -> JsonObject:

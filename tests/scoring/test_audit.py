@@ -191,6 +191,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("same prompt tokens", PERF, lambda r: perf(r, prompt_tokens=35), "35 tokens here and 32 in the baseline"),
     ("thinking off", PERF, lambda r: perf(r, reasoning="Hmm."), "16 of 16 answers think"),
     ("thinking off", PERF, lambda r: perf(r, text="<think>\nHmm.</think> x"), "16 of 16 answers think"),
+    ("thinking off", PERF, lambda r: perf(r, text="Hmm, the template opened it.</think> x"), "16 of 16 answers think"),
     ("not cut at the context", QUALITY, cut_at_context, "each slot has 8,192 tokens"),
     ("not cut at the context", QUALITY, refused_as_too_long, "refused as too long"),
     ("cache cold", PERF, lambda r: perf(r, cached_tokens=31), "16 of 16 requests hit the cache"),
