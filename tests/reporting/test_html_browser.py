@@ -1,149 +1,185 @@
-"""The page in a real headless Chromium; skipped, with the reason, where there is none.
-
-Needs `chromium` on the PATH (Debian's package), `pip install playwright` (no browser of its own), and for the last test
-axe-core: the file named by ENGINEBENCH_AXE, or npm to fetch it.
-"""
+"""The report in a real headless Chromium: what a reader sees, does and prints."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reporting.html import html
-from tests.reporting.report_builders import example, failed_request, poisoned, void_example, with_gpu, with_rounds
+from tests.browser import LOOKS, Visit
+from tests.reporting.report_builders import (
+    HOSTILE,
+    example,
+    failed_request,
+    poisoned,
+    void_example,
+    with_gpu,
+    with_rounds,
+)
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-AXE = "axe-core@4.14.1"
-LOOKS = [(width, theme) for width in (1200, 390) for theme in ("light", "dark")]
+TILES = """
+[...document.querySelectorAll('.chart svg')].map(svg =>
+    [svg.clientWidth, svg.querySelectorAll('.line, .point').length])
+"""
+POINTS = """
+title => {
+    const svg = [...document.querySelectorAll('.chart svg')]
+        .find(svg => svg.querySelector('title').textContent === title);
+    const back = svg.getScreenCTM().inverse();
+    const figure = (scale, pixel) => {
+        const [low, high, start, end] = scale.split(' ').slice(0, 4).map(Number);
+        return low + (pixel - start) / (end - start) * (high - low);
+    };
+    return [...svg.querySelectorAll('circle.point')].map(point => {
+        const box = point.getBoundingClientRect(), plot = point.closest('.plot');
+        const at = new DOMPoint(box.x + box.width / 2, box.y + box.height / 2).matrixTransform(back);
+        return [point.dataset.series, figure(plot.dataset.x, at.x), figure(plot.dataset.y, at.y)];
+    });
+}
+"""
 
-if CHROMIUM is None:
-    pytest.skip("no chromium on the PATH", allow_module_level=True)
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: browser)")
+
+def megabyte(comparison: dict[str, Any]) -> dict[str, Any]:
+    """One answer a megabyte long without a place to break it, one of a megabyte of hostile lines."""
+    first, second = comparison["problems"][:2]
+    for engine in first["engines"].values():
+        engine["completion"] = "\u202e" + "W" * 1_000_000
+    for engine in second["engines"].values():
+        engine["completion"] = HOSTILE * (1_000_000 // len(HOSTILE))
+    return comparison
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pages")
     told = {
         "fair": with_gpu(with_rounds(example())),
         "void": failed_request(void_example(), 3),
-        "hostile": failed_request(poisoned(void_example())),
+        "hostile": megabyte(failed_request(poisoned(void_example()))),
     }
+    urls = {}
     for name, comparison in told.items():
-        (folder / f"{name}.html").write_text(html(comparison), encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in told}
-
-
-class Visit:
-    """An open page, with what it said and asked for."""
-
-    def __init__(self, browser: Any, path: Path, width: int = 1200, theme: str = "light", **options: Any) -> None:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
-        self.page = context.new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(path.as_uri())
+        path: Path = folder / f"{name}.html"
+        path.write_text(html(comparison), encoding="utf-8")
+        urls[name] = path.as_uri()
+    return urls
 
 
 @pytest.mark.parametrize("name", ["fair", "void", "hostile"])
 @pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_it_renders_without_an_error_and_asks_for_nothing(
-    browser: Any, pages: dict[str, Path], name: str, width: int, theme: str
+    browser: Any, pages: dict[str, str], name: str, width: int, theme: str
 ) -> None:
-    visit = Visit(browser, pages[name], width, theme)
-    visit.page.get_by_role("button", name="Open all").click()
-    assert visit.said == []
-    assert visit.asked == [pages[name].as_uri()]
-    assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-    sizes = visit.page.evaluate(
-        "[...document.querySelectorAll('.chart svg')]"
-        ".map(svg => [svg.clientWidth, svg.querySelectorAll('.line, .point').length])"
-    )
-    assert len(sizes) > 10
-    assert all(size > 200 and drawn for size, drawn in sizes)
+    with Visit(browser, pages[name], width, theme) as visit:
+        visit.page.get_by_role("button", name="Open all").click()
+        tiles = visit.page.evaluate(TILES)
+        assert len(tiles) > 10
+        assert all(size > 200 and drawn for size, drawn in tiles)
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert visit.said == visit.errors == []
+        assert visit.asked == [pages[name]]
 
 
-def test_hostile_strings_are_inert(browser: Any, pages: dict[str, Path]) -> None:
+def test_points_are_painted_where_the_figures_of_the_json_lie(browser: Any, pages: dict[str, str]) -> None:
+    told = with_gpu(with_rounds(example()))
+    [row] = [r for r in told["performance"] if r["metric"] == "output_tok_s" and len(r["speed_ratio"]) == 1][:1]
+    cell = f"{row['scenario']}.{row['workload']}"
+    with Visit(browser, pages["fair"]) as visit:
+        ratios = visit.page.evaluate(POINTS, f"Throughput ratio, {cell}")
+        accuracies = visit.page.evaluate(POINTS, "Accuracy by workload")
+    assert [(series, round(x)) for series, x, _ in ratios] == [("xserv", 1), ("xserv", 2), ("xserv", 3)]
+    assert [y for _, _, y in ratios] == pytest.approx([0.58, 0.6, 0.61], abs=0.003)
+    asked = [(e, q["engines"][e]["accuracy"]) for q in told["quality"] for e in ("llama.cpp", "xserv")]
+    assert [series for series, _, _ in accuracies] == [engine for engine, _ in asked]
+    assert [x for _, x, _ in accuracies] == pytest.approx([share for _, share in asked], abs=0.005)
+
+
+def test_hostile_strings_are_inert(browser: Any, pages: dict[str, str]) -> None:
     # Without the page's own policy, so that escaping alone has to hold.
-    visit = Visit(browser, pages["hostile"], bypass_csp=True)
-    visit.page.get_by_role("button", name="Open all").click()
-    assert visit.page.evaluate("window.hit") is None
-    assert visit.page.evaluate("document.querySelectorAll('script').length") == 1
-    assert visit.page.evaluate("document.querySelectorAll('img, a:not([href^=\"#\"])').length") == 0
+    with Visit(browser, pages["hostile"], bypass_csp=True) as visit:
+        page = visit.page
+        page.get_by_role("button", name="Open all").click()
+        assert page.evaluate("window.hit") is None
+        assert page.evaluate("document.querySelectorAll('script').length") == 1
+        assert page.evaluate("document.querySelectorAll('img, a:not([href^=\"#\"])').length") == 0
+        assert (
+            page.evaluate(
+                "/[\\u0000-\\u0008\\u001b\\u009b\\u200b\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)"
+            )
+            is False
+        )
+        assert page.evaluate("document.body.innerText.includes('](javascript:window.hit=1)')")
 
 
-def test_the_theme_can_be_chosen_from_the_keyboard_and_wins_over_the_system(
-    browser: Any, pages: dict[str, Path]
-) -> None:
-    page = Visit(browser, pages["fair"], theme="light").page
+def test_a_reader_gets_along_with_the_keyboard_alone(browser: Any, pages: dict[str, str]) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
-    before = page.evaluate(colour)
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "skip"
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    assert page.evaluate(colour) != before
-    assert page.evaluate("document.activeElement.textContent") == "Light theme"
+    at = "document.activeElement"
+    with Visit(browser, pages["fair"], reduced_motion="reduce") as visit:
+        page = visit.page
+        before = page.evaluate(colour)
+        page.keyboard.press("Tab")
+        assert page.evaluate(f"{at}.className") == "skip"
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        # What is chosen wins over the system's theme.
+        assert page.evaluate(colour) != before
+        assert page.evaluate(f"{at}.textContent") == "Light theme"
+        page.keyboard.press("Tab")
+        page.keyboard.press("Space")
+        assert page.evaluate("[...document.querySelectorAll('details')].every(part => part.open)")
+        # Every place that can be reached is visible when it is reached, and none is a trap.
+        reached = set()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate(f"{at}.outerHTML.slice(0, 300)"))
+            assert page.evaluate(
+                f"(box => box.width > 0 && box.bottom > 0 && box.top < innerHeight)({at}.getBoundingClientRect())"
+            )
+            assert page.evaluate(f"getComputedStyle({at}).outlineStyle") != "none"
+        assert len(reached) > 40
 
 
-def test_tables_copy_as_markdown_and_csv(browser: Any, pages: dict[str, Path]) -> None:
-    page = Visit(browser, pages["fair"], permissions=["clipboard-read", "clipboard-write"]).page
-    page.get_by_role("button", name="Copy speed as Markdown").click()
-    text = page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert text[1].startswith("| --- | --- |")
-    assert text[2].startswith("| single / perf-medium | Output throughput | 95.1 tok/s | 56.5 tok/s | 0.594× |")
-    page.get_by_role("button", name="Copy answers as CSV").click()
-    rows = page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert rows[1].startswith('gsm8k,50,"48/50 = 96.0% [86.5%, 98.9%]"')
-    assert page.evaluate("document.getElementById('said').textContent") == "Copied as CSV"
+def test_tables_copy_as_markdown_and_csv(browser: Any, pages: dict[str, str]) -> None:
+    with Visit(browser, pages["fair"], permissions=["clipboard-read", "clipboard-write"]) as visit:
+        page = visit.page
+        page.get_by_role("button", name="Copy speed as Markdown").click()
+        page.get_by_text("Copied as Markdown").wait_for(state="attached")
+        text = page.evaluate("navigator.clipboard.readText()").splitlines()
+        assert text[1].startswith("| --- | --- |")
+        assert text[2].startswith("| single / perf-medium | Output throughput | 95.1 tok/s | 56.5 tok/s | 0.594× |")
+        page.get_by_role("button", name="Copy answers as CSV").click()
+        page.get_by_text("Copied as CSV").wait_for(state="attached")
+        rows = page.evaluate("navigator.clipboard.readText()").splitlines()
+        assert rows[1].startswith('gsm8k,50,"48/50 = 96.0% [86.5%, 98.9%]"')
 
 
-def test_it_prints_all_of_it(browser: Any, pages: dict[str, Path]) -> None:
-    assert Visit(browser, pages["fair"]).page.pdf().startswith(b"%PDF")
+def test_it_prints_dark_on_light_with_every_answer_and_no_button(browser: Any, pages: dict[str, str]) -> None:
+    with Visit(browser, pages["fair"], theme="dark") as visit:
+        page = visit.page
+        page.get_by_role("button", name="Light theme").click()
+        page.get_by_role("button", name="Dark theme").click()
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        ink, paper = (
+            sum(map(int, page.evaluate(f"getComputedStyle(document.body).{key}.match(/\\d+/g)")[:3]))
+            for key in ("color", "backgroundColor")
+        )
+        assert ink < 150 < 700 < paper
+        assert page.evaluate("[...document.querySelectorAll('.problem')].every(problem => problem.open)")
+        assert page.evaluate("[...document.querySelectorAll('button')].every(button => !button.checkVisibility())")
+        texts = "[...document.querySelectorAll('.problem .model')]"
+        assert page.evaluate(f"{texts}.every(text => text.scrollHeight <= text.clientHeight + 1)")
+        assert page.pdf().startswith(b"%PDF")
 
 
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    if given := os.environ.get("ENGINEBENCH_AXE"):
-        return Path(given).read_text(encoding="utf-8")
-    if shutil.which("npm") is None:
-        pytest.skip("no npm to fetch axe-core with, and ENGINEBENCH_AXE is not set")
-    folder = tmp_path_factory.mktemp("axe")
-    done = subprocess.run(["npm", "pack", AXE], cwd=folder, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        pytest.skip(f"npm pack {AXE}: {done.stderr.strip()[-200:]}")
-    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
-        script = archive.extractfile("package/axe.min.js")
-        assert script
-        return script.read().decode()
-
-
+@pytest.mark.axe
 @pytest.mark.parametrize(
     ("name", "width", "theme"),
-    [*(("fair", *look) for look in LOOKS), *(("void", *look) for look in LOOKS), ("hostile", 390, "dark")],
+    [*(("fair", *look) for look in LOOKS), ("void", 1200, "light"), ("void", 390, "dark"), ("hostile", 390, "light")],
 )
-def test_axe_finds_nothing(browser: Any, pages: dict[str, Path], axe: str, name: str, width: int, theme: str) -> None:
-    page = Visit(browser, pages[name], width, theme, bypass_csp=True).page
-    page.get_by_role("button", name="Open all").click()
-    page.evaluate(axe)
-    found = page.evaluate("axe.run()")
-    assert len(found["passes"]) > 20
-    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found["violations"]] == []
+def test_axe_finds_nothing(browser: Any, pages: dict[str, str], axe: str, name: str, width: int, theme: str) -> None:
+    with Visit(browser, pages[name], width, theme, bypass_csp=True) as visit:
+        visit.page.get_by_role("button", name="Open all").click()
+        assert visit.violations(axe) == []

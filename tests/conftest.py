@@ -1,0 +1,23 @@
+"""Fixtures that more than one folder of tests needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser import axe_source, chromium
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium (see `tests.browser`). Of one module only: its event loop must not meet other tests."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core."""
+    return axe_source(tmp_path_factory.mktemp("axe"))
