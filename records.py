@@ -194,6 +194,10 @@ def write_json(path: Path, value: Any) -> None:
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(path)
+    except OSError as error:
+        # A full disk does not say where it is full.
+        error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import sys
 
-from driver.cli import cli
-
 
 def main() -> None:
     """Run the command line and exit with its documented code."""
-    sys.exit(cli())
+    try:
+        # Here, since it takes a second in which Ctrl-C must not show a traceback.
+        from driver.cli import cli
+
+        sys.exit(cli())
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class EngineSection(_Section):
     request_extras: dict[str, Any] = {}
     options: dict[str, Any] = {}
     cores: str | None = Field(None, pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")
-    ready_timeout_s: Seconds = 600.0
+    ready_timeout_s: Seconds | None = None
 
     @field_validator("args", mode="before")
     @classmethod

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.afterwards import mark_complete
 from driver.errors import BenchError
-from driver.load import Load, last_line, run_load
+from driver.load import Load, run_load
 from driver.plan import Life
 from driver.profile import Cell, Profile
 from driver.progress import Display
 from driver.resume import missing_prompts
 from driver.setup import request_extras
-from engines import Engine
-from records import CellFolder, RoundFolder, RunFolder
+from engines import Engine, RunningEngine
+from records import CellFolder, RoundFolder, RunFolder, read_records
 from scoring import tasks
 
 
@@ -26,7 +26,7 @@ class LivingEngine:
     profile: Profile
     life: Life
     engine: Engine
-    alive: Callable[[], bool]
+    process: RunningEngine
     display: Display
 
     @property
@@ -49,7 +49,13 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
     resumed = cell.duration_s is None and not cell.requests and folder.requests.exists()
     if not resumed:
         folder.set_aside()
-    prompts, owed = _prompts(living.run.workload(cell.workload_name), folder, cell, resumed=resumed)
+    try:
+        prompts, owed = _prompts(living.run.workload(cell.workload_name), folder, cell, resumed=resumed)
+        if resumed and not owed:
+            mark_complete(folder)
+            return all(record.ok for record in read_records(folder.requests) if record.measured)
+    except ValueError as error:
+        raise BenchError(f"{error}; that is damaged: start a new run, or move the file away and ask again") from None
     section = living.life.engine
     load = Load(
         cell=cell,
@@ -65,9 +71,9 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
     )
     label = f"{section.name} r{living.life.round} {cell.label}"
     with living.display.cell(label, cell.requests or owed or None, folder.requests, seen=resumed) as shown:
-        result = run_load(load, engine_alive=living.alive, on_tick=shown.tick)
+        result = run_load(load, engine_alive=living.process.alive, on_tick=shown.tick)
     if result.engine_died:
-        raise BenchError(f"{label}: the engine died; its log ends: {last_line(living.folder.server_log)}")
+        raise BenchError(f"{label}: the engine died: {living.process.why_it_ended()}")
     if not result.complete:
         raise BenchError(f"{label}: the load did not complete: {result.last_line}")
     return result.exit_code == 0
@@ -82,6 +88,5 @@ def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -
     if not resumed:
         return workload, owed
     missing = folder.path / "prompts.missing.jsonl"
-    if owed:
-        tasks.write_prompts(missing, prompts)
+    tasks.write_prompts(missing, prompts)
     return missing, owed

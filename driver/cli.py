@@ -13,7 +13,7 @@ from typing import NoReturn
 import click
 
 from driver import commands
-from driver.errors import BenchError, ExitCode
+from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile import ProfileError
 
 
@@ -40,19 +40,13 @@ def _group() -> None:
     """
 
 
-class _Terminated(BaseException):
-    """SIGTERM, raised in the main thread so that every `with` on the way out stops what it started."""
-
-
 def cli(arguments: list[str] | None = None) -> int:
     """Run one command.
 
     Returns:
         The exit code (see `driver.errors.ExitCode`); errors are one line on stderr, never a traceback.
     """
-    signal.signal(signal.SIGTERM, _raise_terminated)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, _raise_terminated)
+    _listen()
     try:
         code = _group.main(arguments, prog_name="enginebench", standalone_mode=False)
         return code if isinstance(code, int) else int(ExitCode.DONE)
@@ -61,12 +55,8 @@ def cli(arguments: list[str] | None = None) -> int:
     except click.UsageError as error:
         error.show()
         return int(ExitCode.USAGE)
-    except (click.Abort, KeyboardInterrupt):
-        return _say("stopped by SIGINT; what was measured is kept", ExitCode.SIGINT)
-    except _Terminated:
-        return _say("stopped by SIGTERM; what was measured is kept", ExitCode.SIGTERM)
-    except BenchError as error:
-        return _say(error.message, error.exit_code)
+    except (Stopped, BenchError) as end:
+        return _say(f"{end.message}; {end.hint}" if end.hint else end.message, end.exit_code)
     except ProfileError as error:
         return _say(str(error), ExitCode.USAGE)
     except BrokenPipeError:
@@ -83,5 +73,12 @@ def _say(message: str, code: ExitCode) -> int:
     return int(code)
 
 
-def _raise_terminated(signum: int, frame: FrameType | None) -> NoReturn:
-    raise _Terminated
+def _listen() -> None:
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Under nohup, or in the background of a script, a signal is ignored on purpose.
+        if signal.getsignal(sign) is not signal.SIG_IGN:
+            signal.signal(sign, _stop)
+
+
+def _stop(signum: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped(signal.Signals(signum))

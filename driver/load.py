@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from driver.afterwards import mark_engine_gone
 from driver.pinning import pinned
 from driver.profile import Cell
-from records import CellFolder, ErrorKind, JsonObject, Record, read_json, read_records, write_json
+from records import CellFolder
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 15.0
 """How long the load process may take to write down what it has after SIGTERM."""
-
-_DISTURBED = {ErrorKind.ABORTED, ErrorKind.CONNECT_FAILED, ErrorKind.SILENCE_TIMEOUT, ErrorKind.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,49 +100,6 @@ def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[
     if died_ns is not None:
         mark_engine_gone(load.folder)
     return LoadResult(process.returncode, load.folder.complete, last_line(log_path), died_ns is not None)
-
-
-def mark_engine_gone(folder: CellFolder) -> int:
-    """Name the true cause of the failures at the end of a capture whose engine died; returns how many it were.
-
-    Only the run of disturbed records at the end is renamed: an earlier failure had another cause.
-    """
-    if not folder.requests.exists():
-        return 0
-    records = list(read_records(folder.requests))
-    changed = 0
-    for record in sorted(records, key=lambda record: record.end_ns, reverse=True):
-        if record.ok or (record.error or {}).get("kind") not in _DISTURBED:
-            break
-        record.error = {"kind": ErrorKind.ENGINE_GONE, "message": f"the engine ended; seen as: {record.error}"}
-        changed += 1
-    if changed:
-        _rewrite(folder.requests, records)
-        _recount(folder, records)
-    return changed
-
-
-def _rewrite(path: Path, records: list[Record]) -> None:
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("w", encoding="ascii") as out:
-        out.writelines(record.to_json_line() for record in records)
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.replace(path)
-
-
-def _recount(folder: CellFolder, records: list[Record]) -> None:
-    if not folder.scenario.exists():
-        return
-    scenario: JsonObject = read_json(folder.scenario)
-    by_kind: dict[str, int] = {}
-    for record in records:
-        if record.measured and record.error:
-            by_kind[record.error["kind"]] = by_kind.get(record.error["kind"], 0) + 1
-    scenario.setdefault("counts", {})["errors_by_kind"] = by_kind
-    scenario["complete"] = False
-    scenario["incomplete_reason"] = "the engine died"
-    write_json(folder.scenario, scenario)
 
 
 def _env() -> dict[str, str]:

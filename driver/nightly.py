@@ -17,7 +17,7 @@ from driver._nightly_compare import Judge
 from driver._nightly_guard import TimeLimitError, only_one, time_limit
 from driver._nightly_measure import Measure, Measured, remove_old_folders, tonight_only
 from driver._nightly_result import Finding, NightResult
-from driver.errors import BenchError, ExitCode
+from driver.errors import BenchError, ExitCode, Stopped
 from driver.manifest import utc_now
 from driver.profile import Profile
 from reporting.history import GateRow, History, HistoryError, read_run
@@ -186,11 +186,9 @@ def _in_words(error: BaseException) -> tuple[str, int]:
         return str(error), int(ExitCode.FAILURE)
     if isinstance(error, OSError):
         return f"{error.filename or ''} {error.strerror or error}".strip(), int(ExitCode.FAILURE)
-    if isinstance(error, KeyboardInterrupt):
-        return "stopped by SIGINT", int(ExitCode.SIGINT)
-    if isinstance(error, Exception):
-        return f"{type(error).__name__}: {error}", int(ExitCode.FAILURE)
-    return "stopped by a signal", int(ExitCode.SIGTERM)
+    if isinstance(error, Stopped):
+        return f"stopped by {error.sign.name}", int(error.exit_code)
+    return f"{type(error).__name__}: {error}", int(ExitCode.FAILURE)
 
 
 def _void_reasons(run: Measured) -> list[str]:

@@ -30,6 +30,7 @@ __all__ = [
     "EngineSection",
     "Profile",
     "ProfileError",
+    "WorkloadSection",
     "find_profile",
     "load_profile",
     "parse_profile",

@@ -15,6 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class CaptureTail:
     """Follows a requests.jsonl as it grows: how many measured requests have ended, and how they fare."""
 
@@ -92,11 +97,11 @@ class Display:
             tail.read()
         title = f"cell {self._cells_done}/{self.cells_total} {label}"
         if not self.live:
-            self.say(f"{title}: started" + (f", {total} requests" if total else ""))
+            self.say(f"{title}: started" + (f", {counted(total, 'request')}" if total else ""))
             shown = _CellDisplay(tail, total, None, None, self.say, title)
             yield shown
             tail.read()
-            self.say(f"{title}: {tail.done} requests, {tail.figures()}")
+            self._say_end(title, tail)
             return
         bar = Progress(
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
@@ -106,7 +111,11 @@ class Display:
             task = bar.add_task(title, total=total, figures="")
             yield _CellDisplay(tail, total, bar, task, self.say, title)
         tail.read()
-        self.say(f"{title}: {tail.done} requests, {tail.figures()}")
+        self._say_end(title, tail)
+
+    def _say_end(self, title: str, tail: CaptureTail) -> None:
+        figures = tail.figures()
+        self.say(f"{title}: {counted(tail.done, 'request')}" + (f", {figures}" if figures else ""))
 
 
 class _CellDisplay:

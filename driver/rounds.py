@@ -14,7 +14,7 @@ from driver.plan import Life, pending
 from driver.profile import EngineSection, Profile
 from driver.progress import Display
 from driver.refusal import refuse_disproved
-from driver.setup import make_engine
+from driver.setup import make_engine, ready_timeout_s
 from driver.weights import describe_weights
 from engines import Engine, EngineError, RunningEngine, probe, running
 from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, write_json
@@ -47,7 +47,7 @@ def run_life(run: RunFolder, profile: Profile, life: Life, display: Display) -> 
         state["probe"] = probe(engine, sampling=sampling, extras=life.engine.request_extras)
         write_json(folder.engine_json, state)
         refuse_disproved(state, profile, life.engine.name)
-        living = LivingEngine(run, profile, life, engine, alive.alive, display)
+        living = LivingEngine(run, profile, life, engine, alive, display)
         for cell in cells:
             all_ok &= run_cell(living, cell)
     return all_ok
@@ -64,7 +64,7 @@ def _up(engine: Engine, section: EngineSection, folder: RoundFolder, state: Json
     try:
         with pinned(section.cores):
             alive = stack.enter_context(
-                running(engine, folder.server_log, ready_timeout_s=section.ready_timeout_s, gpu_log=folder.gpu)
+                running(engine, folder.server_log, ready_timeout_s=ready_timeout_s(engine, section), gpu_log=folder.gpu)
             )
     except EngineError as error:
         state.update(stop_reason="never ready", log_tail=str(error))

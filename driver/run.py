@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from driver.errors import BenchError, ExitCode
+from driver.errors import BenchError, ExitCode, Stopped, writing
 from driver.manifest import open_manifest
 from driver.plan import lives, pending
 from driver.profile import Profile
-from driver.progress import Display
+from driver.progress import Display, counted
 from driver.rounds import run_life
-from driver.workloads import write_workloads
+from driver.workloads import load_workloads, write_workloads
 from records import NAME, RunFolder, read_json, write_json
+
+DEFAULT_OUT = Path("bench-out")
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +45,41 @@ def run_profile(profile: Profile, profile_path: Path, out: Path, run_id: str | N
     """
     if run_id is not None and not NAME.fullmatch(run_id):
         raise BenchError(f"--run-id {run_id!r}: use letters, digits, '.', '_' and '-' only", ExitCode.USAGE)
+    # Before the folder: what can't be asked leaves none behind.
+    workloads = load_workloads(profile)
     folder = RunFolder(out / (run_id or new_run_id(profile)))
-    folder.path.mkdir(parents=True, exist_ok=True)
+    with writing(folder.path, hint="say where it can be written with --out"):
+        folder.path.mkdir(parents=True, exist_ok=True)
+        (folder.path / _LOCK).touch()
     with _locked(folder):
-        workloads = write_workloads(folder, profile)
-        manifest = open_manifest(folder, profile, profile_path, workloads)
-        plan = list(lives(profile))
-        display.cells_total = sum(len(pending(folder, life)) for life in plan)
-        display.say(f"run {folder.run_id}: {display.cells_total} cells to do, in {folder.path}")
-        started = time.monotonic()
-        all_ok = True
-        try:
+        described = {name: workload.described for name, workload in workloads.items()}
+        manifest = open_manifest(folder, profile, profile_path, described)
+        with _going_on(folder, profile_path, out):
+            write_workloads(folder, workloads)
+            plan = list(lives(profile))
+            display.cells_total = sum(len(pending(folder, life)) for life in plan)
+            display.say(f"run {folder.run_id}: {counted(display.cells_total, 'cell')} to do, in {folder.path}")
+            started = time.monotonic()
+            all_ok = True
             for life in plan:
                 all_ok &= run_life(folder, profile, life, display)
-        except BenchError as error:
-            hint = f"finish it with: run_bench.py run {profile_path} --run-id {folder.run_id}"
-            raise BenchError(f"{error.message}\n{hint}", error.exit_code) from None
-        manifest["took_s"] = round(time.monotonic() - started, 1)
-        write_json(folder.manifest, manifest)
+            manifest["took_s"] = round(time.monotonic() - started, 1)
+            write_json(folder.manifest, manifest)
     return RunResult(folder, all_ok)
+
+
+@contextmanager
+def _going_on(folder: RunFolder, profile_path: Path, out: Path) -> Iterator[None]:
+    """Whatever stops a run says how to go on with it."""
+    again = ["run_bench.py", "run", str(profile_path), "--run-id", folder.run_id]
+    again += [] if out == DEFAULT_OUT else ["--out", str(out)]
+    hint = f"go on with: {shlex.join(again)}"
+    try:
+        with writing(folder.path, hint=hint):
+            yield
+    except (BenchError, Stopped) as end:
+        end.hint = hint
+        raise
 
 
 def open_run(path: Path) -> RunFolder:
@@ -68,7 +88,7 @@ def open_run(path: Path) -> RunFolder:
     Raises:
         BenchError: there is no manifest there (exit code 2).
     """
-    for candidate in (path, Path("bench-out") / path):
+    for candidate in (path, DEFAULT_OUT / path):
         if (candidate / "run.json").is_file():
             folder = RunFolder(candidate)
             try:
@@ -82,7 +102,7 @@ def open_run(path: Path) -> RunFolder:
 @contextmanager
 def _locked(folder: RunFolder) -> Iterator[None]:
     """Only one driver works in a run's folder; the lock goes with the process, however it ends."""
-    with (folder.path / ".lock").open("w") as lock:
+    with (folder.path / _LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

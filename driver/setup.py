@@ -62,6 +62,11 @@ def engine_config(section: EngineSection, profile: Profile, model: Path | None) 
     )
 
 
+def ready_timeout_s(engine: Engine, section: EngineSection) -> float:
+    """Seconds that it may take to get ready: the profile's, else what its kind needs."""
+    return section.ready_timeout_s or engine.ready_timeout_s
+
+
 def request_extras(engine: Engine, section: EngineSection, profile: Profile, cell: Cell) -> dict[str, Any]:
     """The request fields beyond messages: the profile's sampling, the engine's dialect, the profile's last word."""
     sampling = profile.sampling.model_dump(exclude_none=True)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from driver._ship_pack import Part, ShipOptions, collect, write_part
 from driver._ship_remote import Remote
-from driver.errors import BenchError, ExitCode
+from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile import load_profile
 from records import NAME
 
@@ -104,8 +104,8 @@ def run_there(remote: Remote, profile: str, run_id: str | None, out: Path, say: 
     say(f"run {run_id} on {remote.host}")
     try:
         code = remote.follow(run_id, remote.project_path(profile), build=builds, say=say)
-    except KeyboardInterrupt:
-        say(again)
+    except Stopped as stop:
+        stop.hint = again
         raise
     if code is None:
         raise BenchError(f"{remote.host}: the connection broke; {again}")

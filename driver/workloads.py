@@ -1,71 +1,95 @@
-"""Writes down what will be asked: `workloads/<workload>.jsonl` in the run's folder, with the hash for the manifest."""
+"""What will be asked: each workload's prompts, described for the manifest, and written into the run's folder once."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from driver.errors import BenchError, ExitCode
-from driver.profile import Profile
+from driver.profile import Profile, WorkloadSection
 from records import RunFolder
 from scoring import tasks
 from scoring._datasets import fetch_note
 
 
-def write_workloads(folder: RunFolder, profile: Profile) -> dict[str, Any]:
-    """Write each workload of the profile once, and describe it for the manifest.
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The prompts of one workload, and how the manifest describes them.
 
-    Returns:
-        workload name -> {"sha256": of the file, "n": measured prompts, "warmup": warm-up prompts, "subset": in words,
-        "source_sha256": of the local file it was taken from, or None}.
+    `described` is {"sha256": of its file, "n": measured prompts, "warmup": warm-up prompts, "subset": in words,
+    "source": what it was taken from, or None}.
+    """
+
+    prompts: tuple[tasks.Prompt, ...]
+    described: dict[str, Any]
+
+    @property
+    def measured(self) -> int:
+        n: int = self.described["n"]
+        return n
+
+
+def load_workloads(profile: Profile) -> dict[str, Workload]:
+    """Every workload that a cell asks for, by its name; nothing is written.
 
     Raises:
         BenchError: a workload that cannot be loaded (exit code 2).
     """
-    described: dict[str, Any] = {}
-    folder.workloads.mkdir(parents=True, exist_ok=True)
+    loaded: dict[str, Workload] = {}
     for cell in profile.cells:
-        if cell.workload_name in described:
-            continue
-        section = profile.workloads.get(cell.workload)
-        source = section.file if section and section.file else cell.workload
-        try:
-            prompts = tasks.load_prompts(source, seed=profile.seed, count=most_asked(profile, cell.workload))
-        except tasks.TaskError as error:
-            raise BenchError(f"workload {cell.workload}: {error}", ExitCode.USAGE) from None
-        subset = "all"
-        if section and (section.first or section.sample):
+        if cell.workload_name not in loaded:
+            loaded[cell.workload_name] = load_workload(profile, cell.workload)
+    return loaded
+
+
+def write_workloads(folder: RunFolder, workloads: dict[str, Workload]) -> None:
+    """Write what a run's folder lacks; what it holds is what was asked, and stays."""
+    folder.workloads.mkdir(parents=True, exist_ok=True)
+    for name, workload in workloads.items():
+        if not folder.workload(name).exists():
+            tasks.write_prompts(folder.workload(name), workload.prompts)
+
+
+def load_workload(profile: Profile, workload: str) -> Workload:
+    """One workload as a cell names it, cut to the profile's subset of it.
+
+    Raises:
+        BenchError: it cannot be loaded, or is smaller than its subset (exit code 2).
+    """
+    section = profile.workloads.get(workload) or WorkloadSection()
+    source = section.file or workload
+    try:
+        prompts = tasks.load_prompts(source, seed=profile.seed, count=_most_asked(profile, workload))
+        if section.first or section.sample:
             prompts = tasks.subset(prompts, first=section.first, sample=section.sample, seed=profile.seed)
-            subset = tasks.subset_label(first=section.first, sample=section.sample, seed=profile.seed)
-        path = folder.workload(cell.workload_name)
-        tasks.write_prompts(path, prompts)
-        described[cell.workload_name] = {
-            "sha256": _sha256(path),
-            "n": sum(prompt.pool == "measure" for prompt in prompts),
-            "warmup": sum(prompt.pool == "warmup" for prompt in prompts),
-            "subset": subset,
-            "source": source_of(source),
-        }
-    return described
+    except tasks.TaskError as error:
+        told = str(error)
+        raise BenchError(
+            told if told.startswith(workload) else f"workload {workload}: {told}", ExitCode.USAGE
+        ) from None
+    described = {
+        "sha256": hashlib.sha256(tasks.to_lines(prompts).encode()).hexdigest(),
+        "n": sum(prompt.pool == "measure" for prompt in prompts),
+        "warmup": sum(prompt.pool == "warmup" for prompt in prompts),
+        "subset": tasks.subset_label(first=section.first, sample=section.sample, seed=profile.seed),
+        "source": _origin(source),
+    }
+    return Workload(tuple(prompts), described)
 
 
-def most_asked(profile: Profile, workload: str) -> int | None:
+def _most_asked(profile: Profile, workload: str) -> int | None:
     """The most requests that a cell asks of a workload, so that no generated prompt is asked twice."""
-    asked = [cell.requests or 0 for cell in profile.cells if cell.workload == workload]
-    return max(asked) if max(asked) > 1024 else None
+    most = max(cell.requests or 0 for cell in profile.cells if cell.workload == workload)
+    return most if most > 1024 else None
 
 
-def source_of(source: str) -> dict[str, Any] | None:
+def _origin(source: str) -> dict[str, Any] | None:
     """Where a workload's problems come from: revision and hash of a fetched set, hash of a user's file; else None."""
     path = Path(source)
     if source.endswith(".jsonl") and path.is_file():
-        return {"file": path.name, "sha256": _sha256(path)}
-    name = source.partition("-")[0]
-    fetched = tasks.default_data_dir() / f"{name}.jsonl"
+        with path.open("rb") as content:
+            return {"file": path.name, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}
+    fetched = tasks.default_data_dir() / f"{source.partition('-')[0]}.jsonl"
     return fetch_note(fetched) if fetched.is_file() else None
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -66,6 +66,8 @@ class Engine(ABC):
 
     kind: ClassVar[str]
     started_here: ClassVar[bool] = True
+    ready_timeout_s: ClassVar[float] = 600.0
+    """How long it may take to get ready where the profile says nothing: big weights take minutes to load."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config

@@ -13,23 +13,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import psutil
-
 from engines import _leftovers
 from engines._base import Engine, EngineError
 from engines._explain import explain_exit
-from engines._gpu import CoTenant, cotenants, memory_mib, visible_gpus
 from engines._machine import require_gpu
 from engines._meter import metering
 from engines._port import port_is_free, require_free_port
+from engines._surroundings import Surroundings
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 10.0
 # Supervisor: grace, then its own limit for SIGKILL, then this.
 STOP_LIMIT_S = STOP_GRACE_S + 40.0
 LOG_TAIL_BYTES = 8192
-VRAM_BACK_S = 10.0
-VRAM_TOLERANCE_MIB = 64.0
 # Keys for the client's requests; no engine needs to see them.
 CLIENT_SECRETS = ("ENGINEBENCH_API_KEY", "OPENAI_API_KEY")
 
@@ -46,10 +42,7 @@ class RunningEngine:
         """The process's exit code; -n where signal n ended it."""
         self.processes_left: int | None = None
         self.port_free_after: bool | None = None
-        self.vram_before_mib: float | None = None
-        self.vram_ready_mib: float | None = None
-        self.vram_after_mib: float | None = None
-        self.cotenants: list[CoTenant] | None = None
+        self._surroundings = Surroundings(engine)
         self._life = uuid.uuid4().hex
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
@@ -70,31 +63,30 @@ class RunningEngine:
         if engine.started_here:
             require_free_port(engine.config.host, engine.config.port)
             require_gpu(engine)
-            self.vram_before_mib = self._vram()
-            self.cotenants = cotenants(self._gpus())
+            self._surroundings.before()
             self._spawn()
         try:
             while not engine.is_ready():
                 if not self.alive():
-                    raise EngineError(self._why_it_ended())
+                    raise EngineError(f"{engine.config.name}: while starting: {self.why_it_ended()}")
                 if time.monotonic() - started > ready_timeout_s:
                     raise EngineError(self._not_ready(ready_timeout_s))
                 time.sleep(0.1)
             if not self.alive():
                 # Something else answers on that port.
-                raise EngineError(self._why_it_ended())
+                raise EngineError(f"{engine.config.name}: while starting: {self.why_it_ended()}")
         except BaseException:
             self.stop()
             raise
         self.ready_s = round(time.monotonic() - started, 3)
         if engine.started_here:
-            self.vram_ready_mib = self._vram()
+            self._surroundings.ready()
 
     def stop(self) -> None:
         """End the process and its family and look whether anything is left. Safe to call twice."""
         if self._supervisor is None or self._lifeline is None or self.pid is None:
             return
-        self._note_cotenants()
+        self._surroundings.ending(frozenset(each.pid for each in _leftovers.family(self.pid, self._life)))
         os.close(self._lifeline)
         self._lifeline = None
         try:
@@ -110,19 +102,16 @@ class RunningEngine:
             left = _leftovers.family(self.pid, self._life)
         self.processes_left = len(left)
         self.port_free_after = port_is_free(self.engine.config.host, self.engine.config.port)
-        self.vram_after_mib = self._vram_back()
+        self._surroundings.after()
         if not left:
             _leftovers.forget(self.pid)
 
     def machine(self) -> dict[str, Any]:
         """The machine around this life, for engine.json; None where it was not started here or not measured."""
         return {
-            "vram_before_mib": self.vram_before_mib,
-            "vram_ready_mib": self.vram_ready_mib,
-            "vram_after_mib": self.vram_after_mib,
+            **self._surroundings.to_dict(),
             "port_free_after": self.port_free_after,
             "processes_left": self.processes_left,
-            "cotenants": None if self.cotenants is None else [str(other) for other in self.cotenants],
         }
 
     def _spawn(self) -> None:
@@ -153,53 +142,26 @@ class RunningEngine:
         self.pid = int(rest)
         _leftovers.remember(self.pid, self.engine.config.name, self._life)
 
-    def _gpus(self) -> list[int] | None:
-        return visible_gpus(self.engine.env())
-
-    def _vram(self) -> float | None:
-        memory = memory_mib(self._gpus())
-        return None if memory is None else round(memory[0], 1)
-
-    def _vram_back(self) -> float | None:
-        """Memory in use after the end, once it is back where it was, or at the latest after VRAM_BACK_S."""
-        deadline = time.monotonic() + VRAM_BACK_S
-        while True:
-            now = self._vram()
-            if now is None or self.vram_before_mib is None or now <= self.vram_before_mib + VRAM_TOLERANCE_MIB:
-                return now
-            if time.monotonic() > deadline:
-                return now
-            time.sleep(0.2)
-
-    def _note_cotenants(self) -> None:
-        """Who came onto the GPU while the engine ran, besides it."""
-        if self.cotenants is None:
-            return
-        ours = frozenset(process.pid for process in _leftovers.family(self.pid, self._life))
-        known = {other.pid for other in self.cotenants}
-        for other in cotenants(self._gpus(), ours=ours) or []:
-            # In a container NVML may give the host's pids: one that can't be seen may be the engine itself.
-            if other.pid not in known and psutil.pid_exists(other.pid):
-                self.cotenants.append(other)
-
-    def _why_it_ended(self) -> str:
+    def why_it_ended(self) -> str:
+        """In words, for a process that ended by itself: a telling line of its log, a signal, or its last lines."""
         assert self._supervisor is not None
         code = self._supervisor.wait()
         tail = log_tail(self.log)
-        name = self.engine.config.name
         known = self.engine.explain_exit(tail, code) or explain_exit(tail, code)
         if known:
-            return f"{name}: {known}"
+            return known
         is_signal = 128 < code < 128 + signal.NSIG
         how = f"signal {signal.Signals(code - 128).name}" if is_signal else f"exit code {code}"
         last = " | ".join([line.strip() for line in tail.splitlines() if line.strip()][-4:])
-        return f"{name}: ended while starting ({how}); its log {self.log} ends: {last or 'empty'}"
+        return f"ended by itself ({how}); its log {self.log} ends: {last or 'empty'}"
 
     def _not_ready(self, timeout_s: float) -> str:
+        name = self.engine.config.name
         if not self.engine.started_here:
-            return f"{self.engine.config.name}: no server answers at {self.engine.base_url} (waited {timeout_s:g} s)"
+            mend = "start it, mend `url`, or wait longer with `ready_timeout_s`"
+            return f"{name}: no server answers at {self.engine.base_url} (waited {timeout_s:g} s); {mend}"
         last = next((line for line in reversed(log_tail(self.log).splitlines()) if line.strip()), "empty")
-        return f"{self.engine.config.name}: not ready within {timeout_s:g} s; its log {self.log} ends: {last}"
+        return f"{name}: not ready within {timeout_s:g} s; its log {self.log} ends: {last}"
 
 
 class running:  # noqa: N801 - reads as a word: `with running(engine, log, ...) as alive:`

@@ -14,6 +14,8 @@ class Remote(Engine):
 
     kind: ClassVar[str] = "remote"
     started_here: ClassVar[bool] = False
+    ready_timeout_s: ClassVar[float] = 10.0
+    """It is up already, or its URL is wrong."""
 
     @property
     def base_url(self) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "repeated",
     "subset",
     "subset_label",
+    "to_lines",
     "write_prompts",
 ]
 
@@ -153,13 +154,16 @@ def read_prompts(path: Path) -> list[Prompt]:
     return prompts
 
 
+def to_lines(prompts: Iterable[Prompt]) -> str:
+    """The text of a workload file."""
+    return "".join(json.dumps(prompt.to_row(), separators=(",", ":")) + "\n" for prompt in prompts)
+
+
 def write_prompts(path: Path, prompts: Iterable[Prompt]) -> None:
     """Write a workload file, whole or not at all."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as out:
-            for prompt in prompts:
-                out.write(json.dumps(prompt.to_row(), separators=(",", ":")) + "\n")
+        temporary.write_text(to_lines(prompts), encoding="utf-8")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -11,11 +11,11 @@ import click
 from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, ProfileError, load_profile, resolve_model
 from driver.setup import engine_config
+from driver.workloads import load_workload
 from engines import EngineError, create
 from engines import _leftovers as leftovers
 from engines._gpu import gpu_inventory
 from engines._machine import Check, Status, checks, disk_check
-from scoring import tasks
 
 MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNKNOWN: "?   "}
 PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic", "pynvml", "datasets")
@@ -87,16 +87,10 @@ def host_checks(out: Path) -> list[Check]:
 def workload_checks(profile: Profile) -> Iterator[Check]:
     """Whether every workload that a cell asks for can be read."""
     for name in sorted({cell.workload for cell in profile.cells}):
-        section = profile.workloads.get(name)
         try:
-            prompts = tasks.load_prompts(section.file if section and section.file else name, seed=profile.seed)
-            if section and (section.first or section.sample):
-                prompts = tasks.subset(prompts, first=section.first, sample=section.sample, seed=profile.seed)
-        except tasks.TaskError as error:
-            yield Check(name, Status.FAIL, str(error))
-            continue
-        measured = sum(prompt.pool == "measure" for prompt in prompts)
-        yield Check(name, Status.OK, f"{measured} prompts")
+            yield Check(name, Status.OK, f"{load_workload(profile, name).measured} prompts")
+        except BenchError as error:
+            yield Check(name, Status.FAIL, error.message)
 
 
 def engine_checks(section: EngineSection, profile: Profile) -> Iterator[Check]:

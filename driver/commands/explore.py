@@ -21,7 +21,7 @@ from driver.errors import BenchError, ExitCode
 from driver.load import last_line
 from driver.profile import EngineSection, Profile, load_profile
 from driver.progress import Display
-from driver.setup import make_engine
+from driver.setup import make_engine, ready_timeout_s
 from engines import EngineError, running
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -86,7 +86,7 @@ def _engine(profile: Profile, section: EngineSection, out: Path) -> Iterator[Any
     engine = make_engine(section, profile, display)
     try:
         # Closed on every way out, an interrupt among them.
-        with running(engine, out / "server.log", ready_timeout_s=section.ready_timeout_s):
+        with running(engine, out / "server.log", ready_timeout_s=ready_timeout_s(engine, section)):
             yield engine
     except EngineError as error:
         raise BenchError(str(error)) from None

@@ -11,8 +11,8 @@ from driver.judge import exit_code, judge, to_json, write_reports
 from driver.plan import earlier_runs, estimate, lives
 from driver.profile import Profile, find_profile, load_profile
 from driver.progress import Display
-from driver.run import run_profile
-from records import RunFolder
+from driver.run import DEFAULT_OUT, run_profile
+from driver.workloads import load_workloads
 from reporting.terminal import summary
 
 
@@ -34,7 +34,7 @@ def execute(profile: Profile, path: Path, out: Path, run_id: str | None, *, as_j
 @click.command(name="run")
 @click.argument("profile", type=click.Path(path_type=Path))
 @click.option("--run-id", help="Name the run; a run of that name that is not complete is finished.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench-out"), show_default=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_OUT, show_default=True)
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
 def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, as_json: bool) -> int:
@@ -52,21 +52,16 @@ def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, as_json
 
 def plan_text(profile: Profile, out: Path) -> str:
     """The plan as it will be lived, with the estimate and what that rests on."""
-    import tempfile
-
-    from driver.workloads import write_workloads
-
-    with tempfile.TemporaryDirectory() as scratch:
-        workloads = write_workloads(RunFolder(Path(scratch)), profile)
+    workloads = load_workloads(profile)
     lines = [f"profile {profile.name}: {profile.description}", f"baseline {profile.baseline}"]
     for number, life in enumerate(lives(profile), start=1):
         engine = life.engine
         lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}, {engine.slots} slots")
         for cell in life.cells:
-            asked = cell.requests or workloads[cell.workload_name]["n"] * cell.samples
+            asked = cell.requests or workloads[cell.workload_name].measured * cell.samples
             amount = f"{cell.duration_s:g} s" if cell.duration_s else f"{asked} requests"
             fixed = "exactly" if cell.fixed_length else "at most"
             lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {fixed} {cell.max_tokens} tokens each")
-    guess = estimate(profile, {name: item["n"] for name, item in workloads.items()}, earlier_runs(out))
+    guess = estimate(profile, {name: workload.measured for name, workload in workloads.items()}, earlier_runs(out))
     lines.append(f"about {guess.seconds / 60:.0f} minutes ({guess.basis})")
     return "\n".join(lines)

@@ -1,0 +1,62 @@
+"""What only the driver knows of a capture once its load has ended, put down where the load put the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from records import CellFolder, ErrorKind, Phase, Record, read_json, read_records, write_json
+
+_DISTURBED = {ErrorKind.ABORTED, ErrorKind.CONNECT_FAILED, ErrorKind.SILENCE_TIMEOUT, ErrorKind.CANCELLED}
+
+
+def mark_engine_gone(folder: CellFolder) -> int:
+    """Name the true cause of the failures at the end of a capture whose engine died; returns how many it were.
+
+    Only the run of disturbed records at the end is renamed: an earlier failure had another cause.
+    """
+    if not folder.requests.exists():
+        return 0
+    records = list(read_records(folder.requests))
+    changed = 0
+    for record in sorted(records, key=lambda record: record.end_ns, reverse=True):
+        if record.ok or (record.error or {}).get("kind") not in _DISTURBED:
+            break
+        record.error = {"kind": ErrorKind.ENGINE_GONE, "message": f"the engine ended; seen as: {record.error}"}
+        changed += 1
+    if changed:
+        _rewrite(folder.requests, records)
+    if changed or not folder.complete:
+        # Also where nothing was in flight: what the load did not send is missing.
+        _close(folder, records, complete=False, reason="the engine died")
+    return changed
+
+
+def mark_complete(folder: CellFolder) -> None:
+    """A load that was killed between its last record and the note of its end had nothing left to do."""
+    _close(folder, list(read_records(folder.requests)), complete=True, reason=None)
+
+
+def _rewrite(path: Path, records: list[Record]) -> None:
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w", encoding="ascii") as out:
+        out.writelines(record.to_json_line() for record in records)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.replace(path)
+
+
+def _close(folder: CellFolder, records: list[Record], *, complete: bool, reason: str | None) -> None:
+    if not folder.scenario.exists():
+        return
+    counts = {phase.value: sum(record.phase == phase for record in records) for phase in Phase}
+    measured = [record for record in records if record.measured]
+    kinds = [str(record.error["kind"]) for record in measured if record.error]
+    scenario = read_json(folder.scenario)
+    scenario["counts"] = {
+        **counts,
+        "ok": sum(record.ok for record in measured),
+        "error": sum(not record.ok for record in measured),
+        "errors_by_kind": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+    }
+    write_json(folder.scenario, {**scenario, "complete": complete, "incomplete_reason": reason})

@@ -1,0 +1,166 @@
+"""What can go wrong is one line (what, where, how to mend it) with its exit code; nothing measured is lost or left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from records import ErrorKind, read_json
+from tests.driver.bench import PERF, PROFILE, QUALITY, Bench, answered, records, require_whole, until
+
+REMOTE = """
+name = "p"
+baseline = "a"
+[[engines]]
+name = "a"
+kind = "remote"
+url = "http://127.0.0.1:{port}"
+ready_timeout_s = 0.5
+[[cells]]
+scenario = "single"
+workload = "perf-short"
+requests = 1
+max_tokens = 4
+"""
+LLAMA = REMOTE.replace(
+    'kind = "remote"\nurl = "http://127.0.0.1:{port}"', 'kind = "llama_cpp_wheel"\nmodel = "{model}"'
+)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def script(bench: Bench, code: str) -> Path:
+    path = bench.path / "server.sh"
+    path.write_text(f"#!/bin/sh\n{code}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_no_server_at_the_host(bench: Bench) -> None:
+    done = bench.run("run", bench.profile(REMOTE), "--run-id", "r")
+    assert done.code == 4
+    assert f"a: no server answers at http://127.0.0.1:{bench.port}" in done.line
+    assert "start it" in done.line and "--run-id r" in done.line
+
+
+def test_a_port_in_use(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        done = bench.run("run", bench.profile(port=port), "--run-id", "r")
+    assert done.code == 4
+    assert f"port {port}" in done.line and str(os.getpid()) in done.line
+    assert "another `port`" in done.line
+
+
+def test_a_missing_model_file(bench: Bench) -> None:
+    done = bench.run("run", bench.profile(LLAMA, model="gone.gguf"), "--run-id", "r")
+    assert done.code == 4
+    assert f"model {bench.path / 'gone.gguf'}: No such file" in done.line and "give the path of a GGUF" in done.line
+
+
+def test_a_model_that_is_no_gguf(bench: Bench) -> None:
+    (bench.path / "x.gguf").write_bytes(b"PK\3\4 a zip file")
+    done = bench.run("run", bench.profile(LLAMA, model="x.gguf"), "--run-id", "r")
+    assert done.code == 4
+    assert "x.gguf" in done.line and "not a GGUF" in done.line and "run_bench.py convert" in done.line
+
+
+def test_an_engine_that_dies_while_loading(bench: Bench) -> None:
+    binary = script(bench, "echo loading; echo layer 7 is broken; exit 3")
+    done = bench.run("run", bench.profile(binary=binary), "--run-id", "r")
+    assert done.code == 4
+    assert "exit code 3" in done.line and "layer 7 is broken" in done.line and "server.log" in done.line
+    assert read_json(bench.folder().round("a", 1).engine_json)["stop_reason"] == "never ready"
+
+
+def test_an_engine_that_dies_in_the_middle_of_a_run_and_the_same_run_goes_on(bench: Bench) -> None:
+    profile = bench.profile(token_ms=30)
+    process = bench.start("run", profile, "--run-id", "r")
+    assert until(lambda: len(records(bench.cell(QUALITY))) >= 2)
+    (engine,) = bench.living("xserv_standin.py --") or bench.living("xserv_standin.py")[-1:]
+    engine.kill()
+    done = bench.finish(process)
+    assert done.code == 4
+    assert "the engine died" in done.line and "--run-id r" in done.line
+    kept = answered(bench.cell(QUALITY))
+    assert len(kept) >= 2
+    assert {record.error["kind"] for record in records(bench.cell(QUALITY)) if record.error} <= {ErrorKind.ENGINE_GONE}
+    state = read_json(bench.folder().round("a", 1).engine_json)
+    assert state["stop_reason"] == "died" and state["exit_code"] == -signal.SIGKILL
+    assert bench.run("run", profile, "--run-id", "r").code in (0, 3)
+    require_whole(bench)
+    assert set(kept) <= set(answered(bench.cell(QUALITY)))
+
+
+def test_an_unknown_key_of_the_profile(bench: Bench) -> None:
+    done = bench.run("run", bench.profile(more="rouns = 3"), "--run-id", "r")
+    assert done.code == 2
+    assert done.line == f'enginebench: {bench.path / "p.toml"}: rouns: unknown key (did you mean "rounds"?)'
+    assert not bench.folder().path.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "no such prompts file"),
+        (b'{"prompt": "a"}\n{"prompt": "b"}\n{nonsense\n', "mine.jsonl:3"),
+        (b"\xff\xfe\x00\x00", "UTF-8"),
+        (b"", "holds no prompt"),
+    ],
+)
+def test_a_prompts_file_that_cannot_be_read(bench: Bench, content: bytes | None, says: str) -> None:
+    if content is not None:
+        (bench.path / "mine.jsonl").write_bytes(content)
+    text = PROFILE.replace('workload = "arithmetic"', 'workload = "mine.jsonl"').replace(
+        "[workloads.arithmetic]\nfirst = 6", ""
+    )
+    done = bench.run("run", bench.profile(text), "--run-id", "r")
+    assert done.code == 2
+    assert "mine.jsonl" in done.line and says in done.line
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 128 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "none", disk], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a small tmpfs can't be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk(bench: Bench, small_disk: Path) -> None:
+    profile = bench.profile()
+    done = bench.run("run", profile, "--run-id", "r", "--out", small_disk)
+    assert done.code == 4
+    assert "No space left on device" in done.line and str(small_disk) in done.line and "--run-id r" in done.line
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle_and_the_same_run_goes_on(bench: Bench, sign: signal.Signals, code: int) -> None:
+    profile = bench.profile(token_ms=30)
+    process = bench.start("run", profile, "--run-id", "r")
+    assert until(lambda: len(records(bench.cell(QUALITY))) >= 2)
+    process.send_signal(sign)
+    done = bench.finish(process)
+    assert done.code == code
+    assert sign.name in done.line and "--run-id r" in done.line
+    kept, perf = answered(bench.cell(QUALITY)), bench.cell(PERF).requests.read_bytes()
+    assert 2 <= len(kept) < 6
+    assert bench.run("run", profile, "--run-id", "r").code in (0, 3)
+    require_whole(bench)
+    assert set(kept) <= set(answered(bench.cell(QUALITY)))
+    assert bench.cell(PERF).requests.read_bytes() == perf
