@@ -75,7 +75,7 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
     if result.engine_died:
         raise BenchError(f"{label}: the engine died: {living.process.why_it_ended()}")
     if not result.complete:
-        raise BenchError(f"{label}: the load did not complete: {result.last_line}")
+        raise BenchError(f"{label}: the load did not complete: {result.why}")
     return result.exit_code == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,11 +17,15 @@ from typing import Any
 from driver.afterwards import mark_engine_gone
 from driver.pinning import pinned
 from driver.profile import Cell
-from records import CellFolder
+from records import CellFolder, read_json
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 15.0
 """How long the load process may take to write down what it has after SIGTERM."""
+DEATH_LAG_S = 1.0
+"""How long after its end an engine may still pass for alive."""
+USAGE = 2
+"""Plain locust's exit code for options that cannot be used; scenario.json is then that of an earlier attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,8 @@ class LoadResult:
 
     exit_code: int
     complete: bool
-    last_line: str
-    """What its log says last, for a one-line error."""
+    why: str
+    """Why it is not complete, where it is not."""
     engine_died: bool
 
 
@@ -81,25 +86,42 @@ def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[
     """
     load.folder.path.mkdir(parents=True, exist_ok=True)
     log_path = load.folder.path / "load.log"
-    died_ns: int | None = None
+    died = False
     with log_path.open("wb") as log, pinned(load.cell.cores):
         process = subprocess.Popen(  # its own group: a Ctrl-C at the terminal must reach it only through us
             load.argv(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT, start_new_session=True, env=_env()
         )
     try:
         while process.poll() is None:
-            if not engine_alive():
-                died_ns = time.monotonic_ns()
+            if died := not engine_alive():
                 break
             on_tick()
             time.sleep(0.1)
     finally:
         _stop(process)
-    if died_ns is None and not engine_alive():
-        died_ns = time.monotonic_ns()
-    if died_ns is not None:
+    code = process.returncode
+    # Requests that failed may be the first sign of a death, before the engine's supervisor has said so.
+    deadline = time.monotonic() + (DEATH_LAG_S if code else 0.0)
+    while not (died := died or not engine_alive()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if died:
         mark_engine_gone(load.folder)
-    return LoadResult(process.returncode, load.folder.complete, last_line(log_path), died_ns is not None)
+    return LoadResult(code, load.folder.complete, _why_incomplete(load.folder, code, log_path), died)
+
+
+def _why_incomplete(folder: CellFolder, code: int, log: Path) -> str:
+    """The load's own reason; where it did not come to one, the last error of its log, or its signal."""
+    if code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    if code != USAGE:
+        with contextlib.suppress(OSError, ValueError):
+            reason = read_json(folder.scenario).get("incomplete_reason")
+            if reason and reason != "not ended":
+                return str(reason)
+        for line in reversed(_lines(log)):
+            if "/ERROR/" in line:
+                return line.partition("/ERROR/")[2].partition(": ")[2]
+    return last_line(log)
 
 
 def _env() -> dict[str, str]:
@@ -124,9 +146,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def last_line(path: Path) -> str:
     """The last line of a log that says anything, without this tool's name, for a one-line error."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return f"no log at {path}"
-    told = next((line.strip() for line in reversed(lines) if line.strip()), f"{path} is empty")
+    told = next((line.strip() for line in reversed(_lines(path)) if line.strip()), f"nothing in {path}")
     return told.removeprefix("enginebench: ")
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

@@ -103,7 +103,7 @@ def _measure(engine: Pacing, streams: int, seconds: float, path: Path, core: str
     load = Load(cell, folder, "pacing", 1, engine.base_url, engine.model_name, "perf-short", request_extras={}, seed=1)
     result = run_load(load, engine_alive=lambda: True, on_tick=lambda: None)
     if not folder.requests.exists() or not result.complete:
-        raise BenchError(f"calibrate: the load at {streams} streams did not end: {result.last_line}")
+        raise BenchError(f"calibrate: the load at {streams} streams did not end: {result.why}")
     records = [record for record in read_records(folder.requests) if record.measured]
     try:
         seen = accuracy([Seen.of(record) for record in records if record.ok], engine.requests().get("requests", []))

@@ -74,6 +74,7 @@ class Bench:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.out = path / "bench-out"
         self.port = free_port()
         self._mark = uuid.uuid4().hex
         self._env = {**os.environ, MARK: self._mark, "XDG_STATE_HOME": str(path / "state")}
@@ -124,7 +125,7 @@ class Bench:
         return [process for process in found if process.pid != os.getpid()]
 
     def folder(self, run_id: str = "r") -> RunFolder:
-        return RunFolder(self.path / "bench-out" / run_id)
+        return RunFolder(self.out / run_id)
 
     def cell(self, name: str, run_id: str = "r") -> CellFolder:
         return self.folder(run_id).round("a", 1).cell(name)

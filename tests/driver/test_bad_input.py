@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -130,10 +131,10 @@ def test_a_prompts_file_that_cannot_be_read(bench: Bench, content: bytes | None,
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 128 KiB."""
+    """A disk of 4 MiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "none", disk], capture_output=True, text=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"a small tmpfs can't be mounted here: {mounted.stderr.strip()}")
     try:
@@ -142,11 +143,34 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", disk], check=True)
 
 
-def test_a_full_disk(bench: Bench, small_disk: Path) -> None:
-    profile = bench.profile()
-    done = bench.run("run", profile, "--run-id", "r", "--out", small_disk)
+def fill(path: Path) -> None:
+    with contextlib.suppress(OSError), path.open("wb", buffering=0) as filler:
+        while filler.write(b"x" * 512):
+            pass
+
+
+def test_a_disk_that_fills_up_in_the_middle_and_the_same_run_goes_on(bench: Bench, small_disk: Path) -> None:
+    bench.out = small_disk
+    profile = bench.profile(token_ms=30)
+    process = bench.start("run", profile, "--run-id", "r", "--out", small_disk)
+    assert until(lambda: len(records(bench.cell(QUALITY))) >= 2)
+    fill(small_disk / "filler")
+    done = bench.finish(process)
     assert done.code == 4
-    assert "No space left on device" in done.line and str(small_disk) in done.line and "--run-id r" in done.line
+    assert "No space left on device" in done.line and f"--out {small_disk}" in done.line
+    kept = answered(bench.cell(QUALITY))
+    assert len(kept) >= 2
+    (small_disk / "filler").unlink()
+    assert bench.run("run", profile, "--run-id", "r", "--out", small_disk).code in (0, 3)
+    require_whole(bench)
+    assert set(kept) <= set(answered(bench.cell(QUALITY)))
+
+
+def test_a_disk_that_is_full_from_the_start(bench: Bench, small_disk: Path) -> None:
+    fill(small_disk / "filler")
+    done = bench.run("run", bench.profile(), "--run-id", "r", "--out", small_disk)
+    assert done.code == 4
+    assert "No space left on device" in done.line and str(small_disk) in done.line
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
