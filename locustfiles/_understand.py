@@ -67,6 +67,7 @@ def understand(exchange: Exchange, session: Session, phase: Phase) -> Iterator[R
     # Only a framed body that is complete is known to be whole.
     for answer in decode(body, cut=not reply.framed):  # noqa: B007 - the last one is whole
         yield record
+    answer.drop_empty_thought()
     _fill(record, answer)
     failure = exchange.failure or _failure(reply, answer)
     if failure:

@@ -282,7 +282,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     offsets = np.cumsum(np.frombuffer(counts, dtype=np.int64))
     frame["chunks"] = np.diff(offsets)
     frame["chars"] = [len(text) + len(thought) for text, thought in zip(texts, reasonings, strict=True)]
-    frame["thought"] = [bool(thought) or _thinks(text) for text, thought in zip(texts, reasonings, strict=True)]
+    frame["thought"] = [bool(thought.strip()) or _thinks(text) for text, thought in zip(texts, reasonings, strict=True)]
     frame["ok"] = frame["status"] == "ok"
     frame["measured"] = (frame["phase"] != Phase.WARMUP.value) & ~_superseded(frame, resumable)
     return Capture(

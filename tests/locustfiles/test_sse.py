@@ -132,6 +132,20 @@ def test_an_empty_reasoning_delta_is_not_a_first_token_and_a_full_one_is() -> No
     assert ("".join(answer.reasoning), "".join(answer.text)) == ("hmso", "4")
 
 
+def test_a_thought_of_white_space_alone_is_the_templates_frame_and_no_token() -> None:
+    answer = answer_of(said(reasoning_content="\n"), said(reasoning_content="\n"), said("4"), said("2"))
+    answer.drop_empty_thought()
+    assert answer.chunk_ns == [30, 40]
+    assert answer.chunk_chars == [1, 1]
+    assert "".join(answer.reasoning) == "\n\n"
+
+
+def test_white_space_that_begins_a_real_thought_is_a_token() -> None:
+    answer = answer_of(said(reasoning_content="\n"), said(reasoning_content="so"), said("4"))
+    answer.drop_empty_thought()
+    assert answer.chunk_ns == [10, 20, 30]
+
+
 def test_events_that_arrive_in_one_read_share_its_stamp() -> None:
     both = b"".join(b"data: " + json.dumps(said(text)).encode() + b"\n\n" for text in "ab")
     *_, answer = decode([(5, both)])
