@@ -1,24 +1,13 @@
 """The reference path, for real on a CPU: safetensors -> BF16 GGUF -> llama.cpp from source -> a second engine."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from driver.profile import ProfileError, resolve_model
 from engines._source import cache_dir
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def bench(*arguments: str, env: dict[str, str] | None = None, codes: tuple[int, ...] = (0,)) -> str:
-    command = [sys.executable, "run_bench.py", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, capture_output=True, text=True)
-    assert done.returncode in codes, f"exit code {done.returncode}: {(done.stdout + done.stderr)[-3000:]}"
-    return done.stdout
+from tests.engines.run_path import bench
 
 
 @pytest.mark.engines
