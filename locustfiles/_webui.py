@@ -6,8 +6,6 @@ what the workers know of themselves comes with Locust's worker reports.
 
 from __future__ import annotations
 
-import itertools
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -15,66 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-from flask import Blueprint, Response, request, send_from_directory
 from locust.runners import MasterRunner, WorkerRunner
 
-from locustfiles._live import METRICS, Live
+from locustfiles._live import Live
+from locustfiles._seconds import METRICS
+from locustfiles._webui_clients import REPORT, Client, WorkerReport, known, total
+from locustfiles._webui_routes import add_routes
 from records import CellFolder, Record, read_json
 
-STATIC = Path(__file__).with_name("_static")
-REPORT = "enginebench"
 CACHE_S = 0.5
 """However many look on: the figures are made at most so often."""
 NAMES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "itl_ms": "ITL", "icl_ms": "ICL", "e2e_ms": "E2E"}
-COLUMNS = {
-    "name": "Metric",
-    "n": "Values",
-    "p50": "p50 ms",
-    "p90": "p90 ms",
-    "p99": "p99 ms",
-    "max": "Max ms",
-    "recent": "p50 of last 10 s",
-    "exact": "Percentiles",
-}
-CONTENT_SECURITY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-)
 
 
 def install(environment: Any) -> None:
     """Listen where there is something to show: in a process with the web UI, and in the workers of one."""
     if isinstance(environment.runner, WorkerRunner):
-        environment.events.report_to_master.add_listener(_Worker(environment).report)
+        environment.events.report_to_master.add_listener(WorkerReport(environment).report)
     elif environment.web_ui is not None:
         WebUI(environment)
-
-
-class Client:
-    """A load process's own health since it was last asked."""
-
-    def __init__(self) -> None:
-        self._cpu, self._wall = time.process_time(), time.monotonic()
-        self._share: float | None = None
-
-    def look(self, session: Any) -> dict[str, Any]:
-        """The health of this process; values are None while no test runs in it."""
-        cpu, wall = time.process_time(), time.monotonic()
-        if wall - self._wall >= 0.9:
-            self._share = (cpu - self._cpu) / (wall - self._wall)
-            self._cpu, self._wall = cpu, wall
-        found = session.health.recent() if session is not None else {}
-        return {"cpu_share": self._share, **found}
-
-
-class _Worker:
-    """Adds a worker's health to its regular report."""
-
-    def __init__(self, environment: Any) -> None:
-        self._environment, self._client = environment, Client()
-
-    def report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
-        data[REPORT] = self._client.look(getattr(self._environment, "enginebench", None))
 
 
 class _Problem(logging.Handler):
@@ -111,7 +68,7 @@ class WebUI:
         if isinstance(environment.runner, MasterRunner):
             events.worker_report.add_listener(self._worker_report)
         gevent.spawn(self._sample)
-        _routes(self, environment)
+        add_routes(self, environment)
 
     # -- gathering -----------------------------------------------------------------------------------------------------
 
@@ -154,7 +111,7 @@ class WebUI:
                 continue
             clients = self._clients().values()
             self._live.sample(
-                time.monotonic(), _sum(clients, "in_flight"), max(_known(clients, "loop_lag_ms_p99"), default=None)
+                time.monotonic(), total(clients, "in_flight"), max(known(clients, "loop_lag_ms_p99"), default=None)
             )
 
     # -- showing -------------------------------------------------------------------------------------------------------
@@ -174,11 +131,15 @@ class WebUI:
             "host": env.host,
             "prompts": options.prompts,
             "users": env.runner.user_count,
-            "in_flight": _sum(clients.values(), "in_flight"),
+            "in_flight": total(clients.values(), "in_flight"),
             "clients": clients,
             "distributed": isinstance(env.runner, MasterRunner),
             "records": self._folder is not None and self._folder.requests.exists(),
-            **({} if live is None else {**live.summary(), "recent": live.recent(), "series": live.series()}),
+            **(
+                {}
+                if live is None
+                else {**live.summary(), "recent": live.seconds.recent(), "series": live.seconds.columns()}
+            ),
         }
         self._made = (time.monotonic(), shown)
         return shown
@@ -218,96 +179,6 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
             yield whole + newline
             # A download must not hold up the stamps of what arrives meanwhile.
             gevent.sleep(0.002)
-
-
-def _routes(ui: WebUI, environment: Any) -> None:
-    web = environment.web_ui
-    base = environment.parsed_options.web_base_path or ""
-    pages = Blueprint("enginebench", __name__, url_prefix=f"{base}/enginebench")
-    guarded: Callable[[Callable[..., Any]], Callable[..., Any]] = web.auth_required_if_enabled
-
-    def answer(value: Any, name: str = "") -> Response:
-        response = Response(json.dumps(value, allow_nan=False), mimetype="application/json")
-        if name:
-            response.headers["Content-Disposition"] = f"attachment; filename={name}"
-        return response
-
-    @pages.route("/")
-    @guarded
-    def page() -> Any:
-        return send_from_directory(STATIC, "live.html")
-
-    @pages.route("/static/<path:name>")
-    @guarded
-    def static_file(name: str) -> Any:
-        return send_from_directory(STATIC, name)
-
-    @pages.route("/live.json")
-    @guarded
-    def live() -> Any:
-        return answer(ui.snapshot())
-
-    @pages.route("/summary.json")
-    @guarded
-    def summary() -> Any:
-        return answer(ui.summary(), "summary.json")
-
-    @pages.route("/requests.jsonl")
-    @guarded
-    def records() -> Any:
-        lines = ui.records()
-        if lines is None:
-            return Response("nothing is captured: give --capture-dir a folder and start a test\n", 404)
-        # `itertools.chain`: an iterator of our own closes its file also where the reader goes away.
-        response = Response(itertools.chain(lines), mimetype="application/x-ndjson")
-        response.headers["Content-Disposition"] = "attachment; filename=requests.jsonl"
-        return response
-
-    def harden(response: Any) -> Any:
-        """Answers hold prompts and completions: no other site may read them, and no page may run what is in them."""
-        if request.path.startswith(f"{base}/enginebench/"):
-            response.headers.pop("Access-Control-Allow-Origin", None)
-            response.headers["Content-Security-Policy"] = CONTENT_SECURITY
-            response.headers["X-Content-Type-Options"] = "nosniff"
-            response.headers["Cache-Control"] = "no-store"
-        return response
-
-    def extend(response: Any) -> Any:
-        """Add the tab's rows to Locust's own poll, and the tab's charts to its page."""
-        if request.path == f"{base}/stats/requests" and response.is_json and response.status_code == 200:
-            body = response.get_json()
-            body["extended_stats"] = [*body.get("extended_stats", []), {"key": "streaming", "data": ui.table()}]
-            response.set_data(json.dumps(body))
-        elif request.path == f"{base}/" and response.mimetype == "text/html" and response.status_code == 200:
-            page = response.get_data(as_text=True)
-            script = '<script defer src="./enginebench/static/tab.js"></script>'
-            response.set_data(page.replace("</body>", f"{script}</body>"))
-        return response
-
-    web.app.register_blueprint(pages)
-    # First in the list runs last: after Locust's own CORS headers are on.
-    web.app.after_request_funcs.setdefault(None, []).insert(0, harden)
-    web.app.after_request(extend)
-    arguments = web.template_args
-    structure = [{"key": key, "title": title} for key, title in COLUMNS.items()]
-    arguments.setdefault("extended_tabs", []).append({"title": "Streaming", "key": "streaming"})
-    arguments.setdefault("extended_tables", []).append({"key": "streaming", "structure": structure})
-    arguments.setdefault("extended_csv_files", []).extend(
-        [
-            {"href": "./enginebench/requests.jsonl", "title": "Download the records (requests.jsonl)"},
-            {"href": "./enginebench/summary.json", "title": "Download a summary (JSON)"},
-            {"href": "./enginebench/", "title": "Streaming figures on a page of their own"},
-        ]
-    )
-
-
-def _known(clients: Any, name: str) -> list[Any]:
-    return [client[name] for client in clients if client.get(name) is not None]
-
-
-def _sum(clients: Any, name: str) -> int | None:
-    known = _known(clients, name)
-    return int(sum(known)) if known else None
 
 
 def _text(value: float | None) -> str:

@@ -81,7 +81,8 @@ class Visit:
 
     def violations(self, axe: str, where: str = "document") -> list[tuple[str, str, str]]:
         """What axe-core finds wrong in this look: (rule, element, what to do)."""
-        self.page.evaluate(axe)
+        for frame in self.page.frames:
+            frame.evaluate(axe)
         # Everything else is told in full only for its first element: a quarter of the time.
         found = self.page.evaluate(f"axe.run({where}, {{resultTypes: ['violations']}})")
         assert len(found["passes"]) > 15, "axe-core saw next to nothing"

@@ -159,7 +159,7 @@ function show(live) {
     // The second that is not over yet would look like a fall.
     const over = live.state === "running" ? -1 : undefined;
     const series = Object.fromEntries(Object.entries(live.series).map(([key, values]) => [key, values.slice(0, over)]));
-    byId("span").textContent = `${series.t.length} seconds, minutes:seconds since the start`;
+    byId("span").textContent = `${series.t.length} s, shown as minutes:seconds since the start`;
     charts.forEach((chart) => chart.update(series));
   }
   document.documentElement.dataset.test = live.test;

@@ -7,7 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from locustfiles._live import EXACT, KEEP_S, METRICS, Distribution, Live
+from locustfiles._live import Live
+from locustfiles._percentiles import EXACT, Distribution
+from locustfiles._seconds import KEEP_S, METRICS
 from records import Record
 
 
@@ -67,7 +69,7 @@ def test_nothing_is_none_and_not_zero() -> None:
     shown = Live(0.0).summary()
     assert shown["tokens_per_s"] is None
     assert shown["latency"]["ttft_ms"]["p50"] is None
-    assert Live(0.0).recent()["tokens_per_s"] is None
+    assert Live(0.0).seconds.recent()["tokens_per_s"] is None
 
 
 def test_failed_and_warm_up_requests_are_in_no_latency() -> None:
@@ -99,13 +101,13 @@ def test_chunks_of_unknown_tokens_give_no_itl() -> None:
 def test_tokens_stand_in_the_seconds_in_which_they_came() -> None:
     live = Live(0.0)
     take(live, made(0.0, chunks=4, gap_ms=1000.0, ttft_ms=500.0), 3.51)
-    assert live.series()["tokens"] == [1, 1, 1, 1]
+    assert live.seconds.columns()["tokens"] == [1, 1, 1, 1]
 
 
 def test_another_hosts_clock_does_not_move_the_chart() -> None:
     live = Live(0.0)
     take(live, made(5000.0, chunks=4, gap_ms=1000.0, ttft_ms=500.0, worker="far"), 3.51)
-    assert sum(live.series()["tokens"]) == 4
+    assert sum(live.seconds.columns()["tokens"]) == 4
     assert live.summary()["span_s"] == pytest.approx(3.5)
 
 
@@ -113,8 +115,8 @@ def test_memory_stays_bounded_over_hours() -> None:
     live = Live(0.0)
     for second in range(0, 3 * KEEP_S):
         take(live, made(float(second)), second + 0.2)
-    series = live.series()
+    series = live.seconds.columns()
     assert len(series["t"]) == KEEP_S
     assert series["t"][-1] == 3 * KEEP_S - 1
-    assert sum(second.values is not None for second in live._seconds) <= 12
+    assert sum(second.values is not None for second in live.seconds._kept) <= 12
     assert live.summary()["counts"]["ok"] == 3 * KEEP_S

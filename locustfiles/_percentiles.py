@@ -1,0 +1,84 @@
+"""Percentiles of a stream of values in bounded memory.
+
+They rest on every single value, up to `EXACT` values; beyond, on bins a thousandth wide, off by 0.1% at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+EXACT = 50_000
+WIDTH = math.log(1.002)
+QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+
+
+def quantile(ordered: list[float], q: float) -> float | None:
+    """Linear interpolation between the closest ranks of sorted values; None of nothing."""
+    if not ordered:
+        return None
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def figures(ordered: list[float]) -> dict[str, float | None]:
+    """p50, p90 and p99 of sorted values."""
+    return {name: quantile(ordered, q) for name, q in QUANTILES}
+
+
+class Distribution:
+    """Percentiles of a stream of values in bounded memory."""
+
+    def __init__(self, exact: int = EXACT) -> None:
+        """`exact`: how many values are kept as they are."""
+        self._limit = exact
+        self._values: list[float] | None = []
+        self._bins: Counter[int] = Counter()
+        self.count, self.total, self.largest = 0, 0.0, -math.inf
+
+    def add(self, values: Iterable[float]) -> None:
+        """Take values in; both ways of counting run from the start, so that no moment pays for a change-over."""
+        new = list(values)
+        if not new:
+            return
+        self.count += len(new)
+        self.total += sum(new)
+        self.largest = max(self.largest, *new)
+        log = math.log
+        self._bins.update(int(log(value) // WIDTH) if value > 1e-6 else -10_000 for value in new)
+        if self._values is not None:
+            if len(self._values) + len(new) > self._limit:
+                self._values = None
+            else:
+                self._values += new
+
+    def summary(self) -> dict[str, Any]:
+        """n, p50, p90, p99, mean, max, and whether the percentiles are exact."""
+        if self._values is not None:
+            # Mostly sorted since the last time, which Python's sort merges in one pass.
+            self._values.sort()
+            found = figures(self._values)
+        else:
+            found = self._from_bins()
+        known = bool(self.count)
+        return {
+            "n": self.count,
+            **found,
+            "mean": self.total / self.count if known else None,
+            "max": self.largest if known else None,
+            "exact": self._values is not None,
+        }
+
+    def _from_bins(self) -> dict[str, float | None]:
+        wanted = [(name, q * (self.count - 1)) for name, q in QUANTILES]
+        found: dict[str, float | None] = {}
+        seen = 0
+        for number, count in sorted(self._bins.items()):
+            seen += count
+            while wanted and seen > wanted[0][1]:
+                found[wanted.pop(0)[0]] = 0.0 if number == -10_000 else math.exp((number + 0.5) * WIDTH)
+        return found

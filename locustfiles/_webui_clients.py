@@ -1,0 +1,48 @@
+"""What the load processes know of their own health, for the web UI."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+REPORT = "enginebench"
+"""Where it stands in Locust's worker reports."""
+
+
+class Client:
+    """A load process's own health since it was last asked."""
+
+    def __init__(self) -> None:
+        self._cpu, self._wall = time.process_time(), time.monotonic()
+        self._share: float | None = None
+
+    def look(self, session: Any) -> dict[str, Any]:
+        """The health of this process; values are None while no test runs in it."""
+        cpu, wall = time.process_time(), time.monotonic()
+        if wall - self._wall >= 0.9:
+            self._share = (cpu - self._cpu) / (wall - self._wall)
+            self._cpu, self._wall = cpu, wall
+        found = session.health.recent() if session is not None else {}
+        return {"cpu_share": self._share, **found}
+
+
+class WorkerReport:
+    """Adds a worker's health to its regular report."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment, self._client = environment, Client()
+
+    def report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
+        data[REPORT] = self._client.look(getattr(self._environment, "enginebench", None))
+
+
+def known(clients: Iterable[dict[str, Any]], name: str) -> list[Any]:
+    """A figure of every client that knows it."""
+    return [client[name] for client in clients if client.get(name) is not None]
+
+
+def total(clients: Iterable[dict[str, Any]], name: str) -> int | None:
+    """The sum over the clients, None where none knows it."""
+    found = known(clients, name)
+    return int(sum(found)) if found else None
