@@ -22,6 +22,7 @@ import numpy as np
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "tests" / "reporting" / "example_comparison.json"
 CELLS = [f"{scenario}.{load}" for scenario in ("single", "concurrent_4", "concurrent_8") for load in ("short", "gsm8k")]
+ERROR = {"kind": "silence_timeout", "message": "no byte for 30 s"}
 LIMIT_S, LIMIT_MIB, LIMIT_HTML, LIMIT_MARKDOWN = 30.0, 1024.0, 5_000_000, 60_000
 
 RENDER = """
@@ -60,7 +61,7 @@ def large(requests: int) -> dict[str, Any]:
                     "engine": engine, "round": 1, "cell": cell, "id": f"{engine}-{cell}-{i}", "phase": "measure",
                     "prompt_id": f"p-{i}", "ttft_ms": round(float(ttft[i]), 4), "tpot_ms": round(float(tpot[i]), 4),
                     "e2e_ms": round(float(ttft[i] + 127 * tpot[i]), 4), "completion_tokens": 128,
-                    "status": "error" if i % 500 == 0 else "ok", "error": "silence_timeout" if i % 500 == 0 else None,
+                    "status": "ok" if i % 500 else "error", "error": None if i % 500 else ERROR,
                 }
                 for i in range(requests)
             ]  # fmt: skip

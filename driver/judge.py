@@ -12,6 +12,7 @@ from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode
 from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json
 from reporting.html import html
+from reporting.junit import junit
 from reporting.markdown import markdown
 from scoring import answers, tasks
 from scoring.compare import compare, compare_runs, score
@@ -41,15 +42,17 @@ def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path
     return comparison, path
 
 
-def judge_runs(baseline: RunFolder, other: RunFolder) -> tuple[JsonObject, Path]:
-    """Compare two runs; the comparison is written into the second one's folder.
+def judge_runs(
+    baseline: RunFolder, other: RunFolder, engine_a: str | None = None, engine_b: str | None = None
+) -> tuple[JsonObject, Path]:
+    """Compare two runs, or one engine of each; the comparison is written into the second one's folder.
 
     Raises:
         BenchError: the captures cannot be read, or the runs have nothing in common.
     """
     stamp = stamp_now()
     try:
-        comparison = compare_runs(baseline, other, created=stamp)
+        comparison = compare_runs(baseline, other, created=stamp, engine_a=engine_a, engine_b=engine_b)
     except (ValueError, OSError) as error:
         raise BenchError(f"{baseline.run_id} and {other.run_id}: cannot be compared: {error}") from None
     path = other.comparison(f"{stamp}-against-{baseline.run_id}", "json")
@@ -101,9 +104,12 @@ def _graded_in(folder: RunFolder, label: str, cell: CellFolder) -> Iterator[Grad
             yield Graded(f"{label} {record.prompt_id}", prompt.gold, record.text, grade.correct, grade.answer)
 
 
-def write_reports(comparison: JsonObject, json_path: Path) -> list[Path]:
-    """Render a comparison next to its JSON; returns the paths of the Markdown and the HTML report."""
+def write_reports(comparison: JsonObject, json_path: Path, junit_path: Path | None = None) -> list[Path]:
+    """Render a comparison next to its JSON, and as JUnit XML where asked; returns the paths of Markdown and HTML."""
     written = []
+    if junit_path is not None:
+        junit_path.parent.mkdir(parents=True, exist_ok=True)
+        junit_path.write_text(junit(comparison), encoding="utf-8")
     for suffix, render in ((".md", markdown), (".html", html)):
         path = json_path.with_suffix(suffix)
         path.write_text(render(comparison), encoding="utf-8")

@@ -37,7 +37,7 @@ from reporting._format import (
     word,
 )
 from reporting._problems import flip_grids, problems
-from reporting._view import View, cell_of
+from reporting._view import View, cell_of, error_words, failures
 from reporting.markdown import engine_facts, run_facts
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -71,7 +71,7 @@ def html(comparison: JsonObject) -> str:
         engine_facts=engine_facts(view),
         run_facts=run_facts(view),
         commands=_commands(view),
-        errors=_errors(view),
+        errors=failures(view.failed_requests),
         failed=view.failed_requests[:FAILED_LISTED],
         passed=Counter(row["check"] for row in view.audit if row["status"] == "pass"),
         dagger=DAGGER_NOTE if view.blind else "",
@@ -93,7 +93,13 @@ def _environment() -> Environment:
         status_tone=lambda status: STATUS_TONES.get(status, "open"),
     )  # fmt: skip
     environment.globals.update(
-        UNKNOWN=UNKNOWN, count=count, points=points, quantity=quantity, interval=interval, cell_of=cell_of
+        UNKNOWN=UNKNOWN,
+        count=count,
+        points=points,
+        quantity=quantity,
+        interval=interval,
+        cell_of=cell_of,
+        error_words=error_words,
     )
     return environment
 
@@ -245,17 +251,6 @@ def _whisker(told: JsonObject, factor: float) -> Markup:
         f'<path class="rule" d="M{middle} 0V18"/><path class="reach {tone}" d="M{middle} {y}H{x}"/>{bar}'
         f'<circle class="point {tone}" cx="{x}" cy="{y}" r="3.5"/></svg>'
     )
-
-
-def _errors(view: View) -> list[tuple[str, str, str, int]]:
-    """(engine, cell, kind, number of requests)."""
-    kinds = Counter((r["engine"], r["cell"], _error_kind(r)) for r in view.failed_requests)
-    return [(engine, cell, kind, number) for (engine, cell, kind), number in kinds.most_common()]
-
-
-def _error_kind(row: JsonObject) -> str:
-    error = row.get("error")
-    return str(error.get("kind")) if isinstance(error, dict) else str(error or "error")
 
 
 def _commands(view: View) -> list[str]:

@@ -1,13 +1,14 @@
-"""A comparison as JUnit XML: a test case per audit check, speed ratio and paired answers."""
+"""A comparison as JUnit XML: a test case per audit check, speed ratio, paired answers and loaded cell."""
 
 from __future__ import annotations
 
+from collections import Counter
 from xml.etree import ElementTree as Xml
 
 from records import JsonObject
 from reporting._escape import visible
-from reporting._format import metric_name, ratio_with_interval
-from reporting._view import View, cell_of
+from reporting._format import count, metric_name, ratio_with_interval
+from reporting._view import View, cell_of, failures
 
 _LIMIT = 4000
 
@@ -42,8 +43,23 @@ def junit(comparison: JsonObject) -> str:
             _case(suite, f"{candidate}.{cell_of(row)}" if row.get("cell") else candidate, row["workload"], kind,
                   str((told or {}).get("text") or verdict or "not compared"))  # fmt: skip
     _count(suite)
+    _requests(view, Xml.SubElement(suites, "testsuite", name="requests"))
     Xml.indent(suites)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suites, encoding="unicode") + "\n"
+
+
+def _requests(view: View, suite: Xml.Element) -> None:
+    """A case per engine and cell; it fails where a measured request did."""
+    sent = Counter((row["engine"], row["cell"]) for row in view.rows("requests") if row.get("phase") != "warmup")
+    failed = failures(view.failed_requests)
+    for (engine, cell), number in sent.items():
+        told = [f for f in failed if (f.engine, f.cell) == (engine, cell)]
+        words = "; ".join(f"{f.requests} {f.kind}: {f.message}" for f in told)
+        name, kind = f"{count(number, 'request')} ok", None
+        if told:
+            name, kind = f"{count(sum(f.requests for f in told), 'request')} of {number:,} failed", "failure"
+        _case(suite, f"{engine}.{cell}", "requests", kind, f"{name}{': ' if words else ''}{words}")
+    _count(suite)
 
 
 def _case(suite: Xml.Element, group: str, name: str, kind: str | None, message: str) -> None:

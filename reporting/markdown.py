@@ -20,7 +20,7 @@ from reporting._format import (
     share_with_interval,
     short_hash,
 )
-from reporting._view import View
+from reporting._view import View, failures
 
 LIMIT_BYTES = 60_000
 
@@ -173,9 +173,8 @@ def _failures(view: View, rows: int) -> str:
     lines = ["## What failed", ""]
     failed = view.failed_requests
     if failed:
-        kinds = Counter((r["engine"], r["cell"], _error_kind(r)) for r in failed)
-        body = [[md(engine), md(cell), md(kind), f"{number:,}"] for (engine, cell, kind), number in kinds.most_common()]
-        lines += [_table(["engine", "cell", "error", "requests"], body, rows), ""]
+        body = [[md(f.engine), md(f.cell), md(f.kind), f"{f.requests:,}", md(f.message, 120)] for f in failures(failed)]
+        lines += [_table(["engine", "cell", "error", "requests", "the first one's message"], body, rows), ""]
     else:
         lines += ["No request failed.", ""]
     if view.flips:
@@ -187,13 +186,6 @@ def _failures(view: View, rows: int) -> str:
         header = ["workload", "problem", "gold", *(md(engine) for engine in view.engines)]
         lines += [f"{count(len(view.flips), 'problem')} flipped:", "", _table(header, body, min(rows, 50))]
     return "\n".join(lines).rstrip()
-
-
-def _error_kind(row: JsonObject) -> str:
-    error = row.get("error")
-    if isinstance(error, dict):
-        return str(error.get("kind"))
-    return str(row.get("error_kind") or error or "error")
 
 
 def _graded(engine: JsonObject | None) -> str:

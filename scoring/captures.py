@@ -225,6 +225,8 @@ _PLAIN = (
 )
 _TIMES = ("scheduled_ns", "sent_ns", "end_ns", "first_token_ns", "first_answer_ns", "last_token_ns")
 _TIMINGS = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "cache_n", "queue_ms")
+MESSAGE_CHARS = 500
+"""Of an error's message, which may hold a whole page of a proxy's."""
 _NUMBERS = ("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens")
 
 
@@ -239,6 +241,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     """
     columns: dict[str, list[Any]] = {name: [] for name in (*_PLAIN, *_TIMES, *(f"server_{key}" for key in _TIMINGS))}
     error_kinds: list[str | None] = []
+    error_messages: list[str | None] = []
     context_errors: list[bool] = []
     connects: list[float] = []
     texts: list[str] = []
@@ -255,6 +258,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
                 columns[f"server_{key}"].append(_number(timings.get(key)))
             error = row.get("error") or {}
             error_kinds.append(error.get("kind"))
+            error_messages.append(str(error.get("message", ""))[:MESSAGE_CHARS] if error else None)
             context_errors.append("exceed_context" in str(error.get("message", "")))
             connect = row.get("connect_ns")
             connects.append(np.nan if connect is None else connect / 1e6)
@@ -277,6 +281,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     for key in _TIMINGS:
         frame[f"server_{key}"] = np.array(columns[f"server_{key}"], dtype=float)
     frame["error_kind"] = pd.Series(error_kinds, dtype=object)
+    frame["error_message"] = pd.Series(error_messages, dtype=object)
     frame["context_error"] = context_errors
     frame["connect_ms"] = connects
     offsets = np.cumsum(np.frombuffer(counts, dtype=np.int64))

@@ -208,7 +208,10 @@ def _request_rows(capture: Capture, figures: CellFigures) -> list[JsonObject]:
         **{name: frame[name].round(4).tolist() for name in _REQUEST_LATENCIES},
         "completion_tokens": [None if t != t else int(t) for t in frame["completion_tokens"]],
         "status": frame["status"].tolist(),
-        "error": frame["error_kind"].tolist(),
+        "error": [
+            {"kind": kind, "message": message} if kind is not None else None
+            for kind, message in zip(frame["error_kind"], frame["error_message"], strict=True)
+        ],
     }
     head = {"engine": capture.engine, "round": capture.round, "cell": capture.cell}
     return [head | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from driver.errors import BenchError, ExitCode
 from driver.judge import exit_code, judge, judge_runs, to_json, write_reports
 from driver.run import open_run
 from reporting.terminal import summary
@@ -14,15 +15,25 @@ from reporting.terminal import summary
 @click.command(name="compare")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("run_b", required=False, type=click.Path(path_type=Path))
+@click.option("--engine-a", metavar="NAME", help="With RUN_B: take only this engine from RUN.")
+@click.option("--engine-b", metavar="NAME", help="Take only this engine from RUN_B.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
-def command(run: Path, run_b: Path | None, as_json: bool) -> int:
+def command(
+    run: Path, run_b: Path | None, engine_a: str | None, engine_b: str | None, junit: Path | None, as_json: bool
+) -> int:
     """Audit and compare the captures of RUN; with RUN_B, one run against another, RUN being the baseline.
 
     Two runs are flagged, or void, where their manifests do not match (model, prompts, sampling, context, GPU).
     """
     folder = open_run(run)
-    comparison, path = judge_runs(folder, open_run(run_b)) if run_b else judge(folder)
-    reports = write_reports(comparison, path)
+    if run_b is not None:
+        comparison, path = judge_runs(folder, open_run(run_b), engine_a, engine_b)
+    elif engine_a or engine_b:
+        raise BenchError("--engine-a and --engine-b choose engines of two runs: give RUN_B as well", ExitCode.USAGE)
+    else:
+        comparison, path = judge(folder)
+    reports = write_reports(comparison, path, junit)
     if as_json:
         click.echo(to_json(comparison))
     else:

@@ -12,9 +12,10 @@ from driver.run import open_run
 
 @click.command(name="report")
 @click.argument("run", type=click.Path(path_type=Path))
-def command(run: Path) -> int:
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
+def command(run: Path, junit: Path | None) -> int:
     """Render the newest comparison of RUN (a run's folder, its name, or a comparison JSON) as Markdown and HTML."""
     path = run if run.suffix == ".json" else newest_comparison(open_run(run))
     comparison = read_comparison(path)
-    click.echo("\n".join(f"report: {report}" for report in write_reports(comparison, path)))
+    click.echo("\n".join(f"report: {report}" for report in write_reports(comparison, path, junit)))
     return int(exit_code(comparison))

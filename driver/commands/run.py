@@ -16,13 +16,15 @@ from driver.workloads import load_workloads
 from reporting.terminal import summary
 
 
-def execute(profile: Profile, path: Path, out: Path, run_id: str | None, *, as_json: bool) -> int:
+def execute(
+    profile: Profile, path: Path, out: Path, run_id: str | None, *, as_json: bool, junit: Path | None = None
+) -> int:
     """Run, judge and report; returns the exit code. The report's path is the last line of output."""
     display = Display(quiet=False)
     result = run_profile(profile, path, out, run_id, display)
     display.say("judging what was captured")
     comparison, json_path = judge(result.folder)
-    reports = write_reports(comparison, json_path)
+    reports = write_reports(comparison, json_path, junit)
     if as_json:
         click.echo(to_json(comparison))
     else:
@@ -36,8 +38,9 @@ def execute(profile: Profile, path: Path, out: Path, run_id: str | None, *, as_j
 @click.option("--run-id", help="Name the run; a run of that name that is not complete is finished.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_OUT, show_default=True)
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
-def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, as_json: bool) -> int:
+def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, junit: Path | None, as_json: bool) -> int:
     """Run PROFILE (a TOML file, or the name of one in profiles/): start each engine, load it, judge, report.
 
     Exit code 0 done, 1 requests failed, 2 usage, 3 void, 4 engine or host failure.
@@ -47,7 +50,7 @@ def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, as_json
     if dry_run:
         click.echo(plan_text(loaded, out))
         return 0
-    return execute(loaded, path, out, run_id, as_json=as_json)
+    return execute(loaded, path, out, run_id, as_json=as_json, junit=junit)
 
 
 def plan_text(profile: Profile, out: Path) -> str:

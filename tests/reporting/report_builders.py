@@ -78,8 +78,14 @@ def renamed(comparison: dict[str, Any], names: dict[str, str]) -> dict[str, Any]
     return found
 
 
-def failed_request(comparison: dict[str, Any], number: int = 1, error: str = "silence_timeout") -> dict[str, Any]:
+def failed_request(
+    comparison: dict[str, Any],
+    number: int = 1,
+    kind: str = "silence_timeout",
+    message: str = f"no byte for 30 s {HOSTILE}",
+) -> dict[str, Any]:
     row = next(r for r in comparison["requests"] if r["phase"] != "warmup")
+    told = {"status": "error", "error": {"kind": kind, "message": message}, "ttft_ms": None, "tpot_ms": None}
     for _ in range(number):
-        comparison["requests"].append(row | {"status": "error", "error": error, "ttft_ms": None, "tpot_ms": None})
+        comparison["requests"].append(row | told)
     return comparison

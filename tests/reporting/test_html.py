@@ -100,8 +100,9 @@ def test_problems_beyond_the_room_are_listed_and_counted() -> None:
 
 def test_failed_requests_are_counted_and_listed() -> None:
     text = shown(html(failed_request(example(), 3)))
-    assert "silence_timeout 3" in text
+    assert "silence_timeout 3 no byte for 30 s" in text
     assert "3 requests, one by one" in text
+    assert text.count("silence_timeout: no byte for 30 s") == 3
     assert "No request failed." in shown(html(example()))
 
 

@@ -1,7 +1,7 @@
 from xml.etree import ElementTree as Xml
 
 from reporting.junit import junit
-from tests.reporting.report_builders import example, poisoned, void_example
+from tests.reporting.report_builders import example, failed_request, poisoned, void_example
 
 
 def suites(text: str) -> dict[str, Xml.Element]:
@@ -26,4 +26,13 @@ def test_slower_is_a_failure_and_inconclusive_is_skipped() -> None:
 
 
 def test_hostile_strings_leave_it_well_formed() -> None:
-    assert len(suites(junit(poisoned(void_example())))) == 3
+    assert list(suites(junit(poisoned(void_example())))) == ["audit", "speed", "answers", "requests"]
+
+
+def test_a_cell_with_failed_requests_is_a_failure_that_names_them() -> None:
+    told = failed_request(example(), 3, message="no byte for 30 s")
+    found = suites(junit(told))["requests"]
+    assert found.get("failures") == "1"
+    [failure] = found.iter("failure")
+    assert str(failure.text).endswith("failed: 3 silence_timeout: no byte for 30 s")
+    assert suites(junit(example()))["requests"].get("failures") == "0"

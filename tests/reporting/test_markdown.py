@@ -51,8 +51,9 @@ def test_checks_that_did_not_pass_come_first_and_the_others_are_counted() -> Non
 
 
 def test_what_failed_is_counted_by_kind() -> None:
-    text = markdown(failed_request(example(), 3))
-    assert table(text, "What failed")[1] == ["llama.cpp", "single.perf-medium", "silence_timeout", "3"]
+    text = markdown(failed_request(example(), 3, message="no byte for 30 s"))
+    told = ["llama.cpp", "single.perf-medium", "silence_timeout", "3", "no byte for 30 s"]
+    assert table(text, "What failed")[1] == told
     assert "No request failed." in markdown(example())
 
 
@@ -68,7 +69,7 @@ def test_it_always_fits_a_pull_request_comment(rows: int) -> None:
     comparison = poisoned(void_example())
     for key in ("performance", "audit", "quality", "problems", "breakdown"):
         comparison[key] = comparison[key] * rows
-    text = markdown(failed_request(comparison, 1000, error="x" * 10_000))
+    text = markdown(failed_request(comparison, 1000, kind="x" * 10_000, message="y" * 10_000))
     assert len(text.encode()) < LIMIT_BYTES
     assert text.startswith("# VOID")
 

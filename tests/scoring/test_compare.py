@@ -164,6 +164,17 @@ def test_failed_requests_give_exit_code_one_when_the_limit_allows_them(tmp_path:
     assert (verdict["void"], verdict["exit_code"]) == (False, 1)
 
 
+def test_a_failed_request_keeps_kind_and_message_of_its_error(tmp_path: Path) -> None:
+    run = perf_run()
+    broken = run.every_record("cand")[-1]
+    fail(broken)
+    broken.error = {"kind": "http_status", "message": "503 " + "x" * 10_000}
+    rows = compare(run.write(tmp_path / "run"), created="now")["requests"]
+    [row] = [row for row in rows if row["status"] == "error"]
+    assert row["error"] == {"kind": "http_status", "message": "503 " + "x" * 496}
+    assert {row["error"] for row in rows if row["status"] == "ok"} == {None}
+
+
 def test_an_engine_without_captures_is_void_and_still_compared(tmp_path: Path) -> None:
     folder = perf_run().write(tmp_path / "run")
     shutil.rmtree(folder.path / "cand")
