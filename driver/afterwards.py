@@ -11,9 +11,19 @@ _DISTURBED = {ErrorKind.ABORTED, ErrorKind.CONNECT_FAILED, ErrorKind.SILENCE_TIM
 
 
 def mark_engine_gone(folder: CellFolder) -> int:
-    """Name the true cause of the failures at the end of a capture whose engine died; returns how many it were.
+    """Put down that the engine died under a load; returns how many requests ended with it."""
+    changed = name_cut_requests(folder)
+    if folder.requests.exists() and (changed or not folder.complete):
+        # Also where nothing was in flight: what the load did not send is missing.
+        _close(folder, list(read_records(folder.requests)), complete=False, reason="the engine died")
+    return changed
 
-    Only the run of disturbed records at the end is renamed: an earlier failure had another cause.
+
+def name_cut_requests(folder: CellFolder) -> int:
+    """Name the true cause of the failures at the end of a capture that the engine's end has cut; returns how many.
+
+    Only the run of disturbed records at the end is renamed: an earlier failure had another cause. A driver that was
+    killed took its engine along and could not put this down, so it is done before a cell goes on, too.
     """
     if not folder.requests.exists():
         return 0
@@ -26,9 +36,6 @@ def mark_engine_gone(folder: CellFolder) -> int:
         changed += 1
     if changed:
         _rewrite(folder.requests, records)
-    if changed or not folder.complete:
-        # Also where nothing was in flight: what the load did not send is missing.
-        _close(folder, records, complete=False, reason="the engine died")
     return changed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.afterwards import mark_complete
+from driver.afterwards import mark_complete, name_cut_requests
 from driver.errors import BenchError
 from driver.load import Load, run_load
 from driver.plan import Life
@@ -83,6 +83,7 @@ def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -
     """The file with what is to be asked, and how many measured requests that makes where all of it is asked once."""
     prompts = tasks.read_prompts(workload)
     if resumed:
+        name_cut_requests(folder)
         prompts = missing_prompts(folder, prompts, cell.samples)
     owed = sum(prompt.pool == "measure" for prompt in prompts) * cell.samples
     if not resumed:

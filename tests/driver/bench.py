@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -97,6 +98,8 @@ class Bench:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # Where the tests themselves run in the background of a script, SIGINT is ignored, and stays so in children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
         )
 
     def finish(self, process: subprocess.Popen[str], timeout_s: float = 120) -> Done:
