@@ -7,6 +7,8 @@ import os
 import pkgutil
 import signal
 import sys
+import traceback
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -65,12 +67,25 @@ def cli(arguments: list[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}", ExitCode.FAILURE)
+    except Exception as error:
+        # A fault of ours must not pass for a regression, which is exit code 1.
+        return _say(_fault(error), ExitCode.FAILURE)
 
 
 def _say(message: str, code: ExitCode) -> int:
     for line in message.splitlines():
         click.echo(f"enginebench: {line}", err=True)
     return int(code)
+
+
+def _fault(error: Exception) -> str:
+    """One line for what nobody foresaw; with ENGINEBENCH_DEBUG the traceback before it."""
+    if os.environ.get("ENGINEBENCH_DEBUG"):
+        traceback.print_exception(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    told = " ".join(str(error).split())[:300]
+    return f"a fault of enginebench ({type(error).__name__}: {told}; {place}); ENGINEBENCH_DEBUG=1 shows its traceback"
 
 
 def _listen() -> None:

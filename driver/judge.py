@@ -1,4 +1,8 @@
-"""From captures to a verdict on disk: compare, then report. Pure stages over a run's folder."""
+"""From captures to a verdict on disk: compare, then report. Pure stages over a run's folder.
+
+Statistics and templates are imported where they are used: they take two seconds, which a command that starts an engine,
+or shows its help, should not spend.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,11 @@ from pathlib import Path
 
 from driver.cross_check import Graded
 from driver.cross_check import cross_check as second_opinion
-from driver.errors import BenchError, ExitCode
+from driver.errors import BenchError, ExitCode, writing
 from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json
-from reporting.html import html
 from reporting.junit import junit
 from reporting.markdown import markdown
 from scoring import answers, tasks
-from scoring.compare import compare, compare_runs, score
 
 
 def stamp_now() -> str:
@@ -32,6 +34,8 @@ def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path
     Raises:
         BenchError: the captures cannot be read.
     """
+    from scoring.compare import compare
+
     stamp = stamp or stamp_now()
     try:
         comparison = compare(folder, created=stamp)
@@ -50,6 +54,8 @@ def judge_runs(
     Raises:
         BenchError: the captures cannot be read, or the runs have nothing in common.
     """
+    from scoring.compare import compare_runs
+
     stamp = stamp_now()
     try:
         comparison = compare_runs(baseline, other, created=stamp, engine_a=engine_a, engine_b=engine_b)
@@ -66,6 +72,8 @@ def score_run(folder: RunFolder, *, cross_check: bool) -> JsonObject:
     Raises:
         BenchError: the captures cannot be read, or math-verify is not there.
     """
+    from scoring.compare import score
+
     try:
         scores = score(folder)
     except (ValueError, OSError) as error:
@@ -106,13 +114,17 @@ def _graded_in(folder: RunFolder, label: str, cell: CellFolder) -> Iterator[Grad
 
 def write_reports(comparison: JsonObject, json_path: Path, junit_path: Path | None = None) -> list[Path]:
     """Render a comparison next to its JSON, and as JUnit XML where asked; returns the paths of Markdown and HTML."""
+    from reporting.html import html
+
     written = []
     if junit_path is not None:
-        junit_path.parent.mkdir(parents=True, exist_ok=True)
-        junit_path.write_text(junit(comparison), encoding="utf-8")
+        with writing(junit_path):
+            junit_path.parent.mkdir(parents=True, exist_ok=True)
+            junit_path.write_text(junit(comparison), encoding="utf-8")
     for suffix, render in ((".md", markdown), (".html", html)):
         path = json_path.with_suffix(suffix)
-        path.write_text(render(comparison), encoding="utf-8")
+        with writing(path):
+            path.write_text(render(comparison), encoding="utf-8")
         written.append(path)
     return written
 

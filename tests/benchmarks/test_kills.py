@@ -17,7 +17,8 @@ from tests.engines.helpers import ROOT
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent has died")
 def test_two_runs_killed_at_random_moments_leave_nothing_and_go_on(tmp_path: Path) -> None:
     found = tmp_path / "found.json"
-    command = [sys.executable, "benchmarks/kills.py", "--engine", "standin", "--kills", "2", "--json", str(found)]
+    command = [sys.executable, "benchmarks/kills.py", "--engine", "standin", "--kills", "2"]
+    command += ["--within", "8", "--json", str(found)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [is_whole(each) for each in json.loads(found.read_text())["kills"]] == [True, True]
