@@ -2,11 +2,11 @@
 
     python benchmarks/kills.py [--kills 10] [--engine llama_cpp|standin] [--within S] [--seed 1] [--json FILE]
 
-Each run is a perf cell and a quality cell on llama.cpp (the wheel, one thread) or on the stand-in for xserv. Its driver
-is killed at a moment within `--within` seconds of its start; by default as long as an undisturbed run takes. Then: every
-line of every requests*.jsonl but at most the last parses, no process and no port is left, and `run` with the same run id
-makes every cell whole, with no prompt answered twice and no answer of a quality cell lost. Exit code 1 where any of that
-fails.
+Each run is a perf cell and a quality cell on llama.cpp (the wheel, one thread) or on the stand-in for xserv. Its
+driver is killed at a moment within `--within` seconds of its start; by default as long as an undisturbed run takes.
+Then: every line of every requests*.jsonl but at most the last parses, no process and no port is left, and `run` with
+the same run id makes every cell whole, with no prompt answered twice and no answer of a quality cell lost. Exit code 1
+where any of that fails.
 """
 
 from __future__ import annotations
