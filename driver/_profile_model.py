@@ -84,6 +84,7 @@ class WorkloadSection(_Section):
     file: str | None = None
     first: Positive | None = None
     sample: Positive | None = None
+    few_shot: Count = 0
 
     @model_validator(mode="after")
     def _one_subset(self) -> Self:
@@ -142,7 +143,7 @@ class Gate(_Section):
 
     threshold: Annotated[float, Field(gt=0, lt=1, strict=False)] = 0.03
     metrics: tuple[str, ...] = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
-    baseline: str = "last-good"
+    baseline: str = "window:7"
     time_limit_s: Seconds | None = None
 
     @field_validator("metrics", mode="before")

@@ -23,7 +23,7 @@ from driver.profile import find_profile, load_profile
 @click.argument("profile")
 @click.option(
     "--baseline",
-    help="pinned, last-good, window:N, or run (two engines tonight). Default: the profile's gate.baseline.",
+    help="pinned, last-good, window:N, or run (two engines tonight). Default: the profile's gate.baseline (window:7).",
 )
 @click.option("--engine", "engines", multiple=True, help="Run only this engine; may be repeated.")
 @click.option(
