@@ -38,8 +38,8 @@ def profile(bench: Bench, engine: str) -> Path:
     """The profile that is run."""
     if engine == "standin":
         return bench.profile(token_ms=20)
-    return bench.profile(PROFILE.replace('kind = "xserv"', 'kind = "llama_cpp_wheel"').replace("binary", "# binary"),
-                         model=resolve_model(MODEL))  # fmt: skip
+    text = PROFILE.replace('kind = "xserv"', 'kind = "llama_cpp_wheel"').replace('binary = "{binary}"', "")
+    return bench.profile(text, model=resolve_model(MODEL))
 
 
 def undisturbed_s(bench: Bench, path: Path) -> float:

@@ -5,7 +5,6 @@ A profile is frozen once read. Every mistake is one line that names the file, th
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import os
 import re
@@ -13,17 +12,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from driver._profile_model import (
-    Cell,
-    EngineSection,
-    Gate,
-    Objectives,
-    Profile,
-    Sampling,
-    WorkloadSection,
-)
+from driver._profile_errors import lines
+from driver._profile_model import Profile
+from driver._profile_sections import Cell, EngineSection, WorkloadSection
 
 __all__ = [
     "Cell",
@@ -36,6 +29,9 @@ __all__ = [
     "parse_profile",
     "resolve_model",
 ]
+
+
+PROFILES = Path(__file__).resolve().parent.parent / "profiles"
 
 
 class ProfileError(ValueError):
@@ -51,6 +47,9 @@ def load_profile(path: Path | str) -> Profile:
     path = find_profile(path)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        known = ", ".join(sorted(each.stem for each in PROFILES.glob("*.toml")))
+        raise ProfileError(f"{path}: no such profile; give a TOML file, or one of {known}") from None
     except OSError as error:
         raise ProfileError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -62,7 +61,7 @@ def find_profile(path: Path | str) -> Path:
     """The file that a user's word for a profile means."""
     path = Path(path)
     if path.suffix == "" and not path.exists():
-        named = Path(__file__).resolve().parent.parent / "profiles" / f"{path}.toml"
+        named = PROFILES / f"{path}.toml"
         if named.exists():
             return named
     return path
@@ -77,13 +76,7 @@ def parse_profile(values: dict[str, Any], source: str) -> Profile:
     try:
         return Profile.model_validate(_expand(values, source))
     except ValidationError as error:
-        found = error.errors()
-        # A list whose items all failed is also reported as too short, which would be a second line for one mistake.
-        places = [item["loc"] for item in found]
-        told = [
-            i for i in found if i["type"] != "too_short" or not any(p[:1] == i["loc"] and len(p) > 1 for p in places)
-        ]
-        raise ProfileError("\n".join(_one_line(source, item) for item in told)) from None
+        raise ProfileError("\n".join(lines(source, error))) from None
 
 
 def resolve_model(model: str | None) -> Path | None:
@@ -123,45 +116,6 @@ def _expand(value: Any, source: str) -> Any:
             raise ProfileError(f"{source}: {match[0]} is used, but the environment has no {match['name']}")
         return found
 
+    if "\0" in value:
+        raise ProfileError(f"{source}: {value!r} holds a NUL character")
     return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", lookup, value)
-
-
-def _one_line(source: str, error: Any) -> str:
-    """One of pydantic's errors in our words: file, key, what was expected."""
-    place = ""
-    for part in error["loc"]:
-        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
-    where = f"{source}: {place}: " if place else f"{source}: "
-    if error["type"] == "extra_forbidden":
-        return where + "unknown key" + _did_you_mean(error["loc"])
-    if error["type"] == "string_pattern_mismatch":
-        return where + f"{error['input']!r} was given; expected {_PATTERNS.get(str(error['loc'][-1]), 'another form')}"
-    if error["type"] == "missing":
-        return where + "missing; the profile needs it"
-    message = str(error["msg"]).removeprefix("Value error, ").replace("\n", " ")
-    return where + message[0].lower() + message[1:] if not message.startswith(("`", '"')) else where + message
-
-
-_PATTERNS = {
-    "name": "letters, digits, '.', '_' and '-', at most 64",
-    "cores": "cores such as 0 or 0,2-3",
-}
-
-
-def _did_you_mean(loc: tuple[int | str, ...]) -> str:
-    section: Any = Profile
-    for part in loc[:-1]:
-        if isinstance(part, str):
-            section = _SECTIONS.get(part, section)
-    close = difflib.get_close_matches(str(loc[-1]), list(section.model_fields), n=1)
-    return f' (did you mean "{close[0]}"?)' if close else f"; known are {', '.join(section.model_fields)}"
-
-
-_SECTIONS: dict[str, type[BaseModel]] = {
-    "engines": EngineSection,
-    "cells": Cell,
-    "workloads": WorkloadSection,
-    "sampling": Sampling,
-    "objectives": Objectives,
-    "gate": Gate,
-}

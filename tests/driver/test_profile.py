@@ -23,6 +23,14 @@ def changed(**values: Any) -> dict[str, Any]:
     return {**GOOD, **values}
 
 
+def changed_cell(**values: Any) -> dict[str, Any]:
+    return changed(cells=[{**GOOD["cells"][0], **values}])
+
+
+def changed_engine(**values: Any) -> dict[str, Any]:
+    return changed(engines=[{**GOOD["engines"][0], **values}])
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "profiles").glob("*.toml")), ids=lambda path: path.stem)
 def test_every_shipped_profile_is_valid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = path.read_text()
@@ -36,12 +44,41 @@ def test_every_shipped_profile_is_valid(path: Path, monkeypatch: pytest.MonkeyPa
     [
         (changed(rouns=2), 'p.toml: rouns: unknown key (did you mean "rounds"?)'),
         (changed(baseline="b"), "p.toml: baseline: 'b' is none of the engines (a)"),
-        (changed(rounds=0), "p.toml: rounds: input should be greater than 0"),
-        (changed(rounds="two"), "p.toml: rounds: input should be a valid integer"),
-        (changed(cells=[]), "p.toml: cells: "),
+        (changed(rounds=0), "p.toml: rounds: 0 was given; expected more than 0"),
+        (changed(rounds="two"), "p.toml: rounds: 'two' was given; expected a whole number"),
+        (changed(rounds=True), "p.toml: rounds: true was given; expected a whole number"),
+        (changed(seed=-1), "p.toml: seed: -1 was given; expected at least 0"),
+        (changed(error_limit=2), "p.toml: error_limit: 2 was given; expected at most 1"),
+        (changed(cells=[]), "p.toml: cells: [] was given; expected at least one"),
+        (changed(cells=GOOD["cells"][0]), "p.toml: cells: one table was given; expected a list: write [[cells]]"),
+        (changed(sampling=3), "p.toml: sampling: 3 was given; expected a table"),
+        (changed(on_probe_failure="stop"), "p.toml: on_probe_failure: 'stop' was given; expected 'refuse' or 'void'"),
+        (changed_cell(duration_s=float("inf")), "p.toml: cells[0].duration_s: inf was given; expected a finite number"),
+        (changed_cell(workload=""), "p.toml: cells[0].workload: '' was given; expected a name"),
+        (changed_cell(workload="my questions.jsonl"), "p.toml: cells: the workload 'my questions.jsonl' would be a"),
+        (changed_cell(cores="2-1"), "p.toml: cells[0].cores: '2-1' names no core"),
+        (changed_cell(cores="all"), "p.toml: cells[0].cores: 'all' was given; expected cores such as 0 or 0,2-3"),
+        (changed_engine(args="--x"), "p.toml: engines[0].args: '--x' was given; expected a list"),
+        (changed_engine(env={"A": 1}), "p.toml: engines[0].env.A: expected text in quotes"),
+        (changed_engine(env={"A=B": "secret"}), "p.toml: engines[0].env.A=B: expected a variable's name"),
+        (changed_engine(model="a\0b"), "p.toml: 'a\\x00b' holds a NUL character"),
+        (changed(parity_margin={"gsm8k": 2.0}), "p.toml: parity_margin.gsm8k: no cell asks for it"),
         (changed(engines=GOOD["engines"] * 2), "engines: the name 'a' is used twice"),
         (changed(engines=[{"name": "a", "kind": "remote"}]), "p.toml: engines[0]: a remote engine needs `url`"),
         (changed(engines=[{"name": "a", "kind": "magic"}]), "p.toml: engines[0].kind: unknown engine kind 'magic'"),
+        (
+            changed(cells=[{**GOOD["cells"][0], "workload": each} for each in ("x/q.jsonl", "y/q.jsonl")]),
+            "p.toml: cells: the name 'single.q' is used twice",
+        ),
+        (
+            changed(
+                cells=[
+                    changed_cell()["cells"][0],
+                    changed_cell(scenario="ramp", workload="x/arithmetic.jsonl")["cells"][0],
+                ]
+            ),
+            "p.toml: workloads: the name 'arithmetic' is used twice",
+        ),
         (changed(engines=[{"name": "a/b", "kind": "remote", "url": "x"}]), "p.toml: engines[0].name: "),
         (changed(workloads={"gsm8k": {"first": 1}}), "workloads.gsm8k: no cell asks for it"),
         (changed(workloads={"arithmetic": {"first": 1, "sample": 2}}), "p.toml: workloads.arithmetic: give `first`"),
@@ -86,8 +123,10 @@ def test_a_profile_that_is_no_toml_names_file_and_place(tmp_path: Path) -> None:
     path.write_text("name = = 1")
     with pytest.raises(ProfileError, match=r"x\.toml: not TOML: .*line 1"):
         load_profile(path)
-    with pytest.raises(ProfileError, match=r"gone\.toml: cannot be read"):
+    with pytest.raises(ProfileError, match=r"gone\.toml: no such profile; .* one of demo, "):
         load_profile(tmp_path / "gone.toml")
+    with pytest.raises(ProfileError, match="cannot be read: Is a directory"):
+        load_profile(tmp_path)
 
 
 def test_a_model_inside_an_installed_package_is_found_without_importing_it() -> None:
@@ -109,5 +148,5 @@ def test_worked_examples_come_before_each_problem_and_are_named_in_the_manifest(
         cells=[{"scenario": "single", "workload": "perf-short", "max_tokens": 8}],
         workloads={"perf-short": {"few_shot": 2}},
     )
-    with pytest.raises(BenchError, match="^perf-short: worked examples"):
+    with pytest.raises(BenchError, match=r"^perf-short: worked examples"):
         load_workload(parse_profile(values, "p.toml"), "perf-short")

@@ -1,0 +1,137 @@
+"""The sections of a profile. Reading one is `driver.profile`'s; how they fit together `_profile_model`'s."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from driver._profile_fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
+from engines import KINDS
+
+LOCUSTFILES = Path(__file__).resolve().parent.parent / "locustfiles"
+
+
+class Sampling(Section):
+    """Every sampler by name: engines have defaults of their own that are not greedy."""
+
+    temperature: Annotated[Number, Field(ge=0)] = 0.0
+    top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    top_k: Count | None = None
+    min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
+    repeat_penalty: Annotated[Number, Field(gt=0)] | None = None
+    presence_penalty: Number = 0.0
+    frequency_penalty: Number = 0.0
+    seed: int | None = None
+
+
+class EngineSection(Section):
+    """One engine. `model` is a path, `package:DIST/FILE`, or `convert:HF_DIR` (the BF16 GGUF made of that folder)."""
+
+    name: Name
+    kind: str
+    model: str | None = None
+    model_name: str | None = None
+    url: str | None = None
+    port: Annotated[int, Field(gt=0, lt=65536)] | None = None
+    slots: Positive = 4
+    max_seq_len: Positive | None = None
+    threads: Positive | None = None
+    binary: str | None = None
+    args: Listed[str] = ()
+    env: dict[Variable, str] = Field(default_factory=dict)
+    request_extras: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=dict)
+    cores: Cores | None = None
+    ready_timeout_s: Seconds | None = None
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, value: str) -> str:
+        if value not in KINDS:
+            raise ValueError(f"unknown engine kind {value!r}; known are {', '.join(sorted(KINDS))}")
+        return value
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_needs(self) -> Self:
+        if self.kind == "remote":
+            if not self.url:
+                raise ValueError("a remote engine needs `url`, such as http://127.0.0.1:8080")
+        elif self.url:
+            raise ValueError('`url` is only for kind "remote"; this kind is started here')
+        return self
+
+
+class WorkloadSection(Section):
+    """Which part of a workload is asked, and how. Named as in the cells."""
+
+    file: str | None = None
+    first: Positive | None = None
+    sample: Positive | None = None
+    few_shot: Count = 0
+
+    @model_validator(mode="after")
+    def _one_subset(self) -> Self:
+        if self.first is not None and self.sample is not None:
+            raise ValueError("give `first` (the first n) or `sample` (a seeded sample of n), not both")
+        return self
+
+
+class Cell(Section):
+    """One scenario over one workload."""
+
+    scenario: str
+    workload: Annotated[str, Field(min_length=1)]
+    name: Name | None = None
+    requests: Count | None = None
+    duration_s: Seconds | None = None
+    warmup: Count = 0
+    samples: Positive = 1
+    rounds: Positive | None = None  # only the first rounds have this cell; by default all have it
+    max_tokens: Positive
+    fixed_length: bool = False
+    users: Positive | None = None
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    request_timeout_s: Seconds = 600.0
+    silence_timeout_s: Seconds = 120.0
+    cores: Cores | None = None
+
+    @field_validator("scenario")
+    @classmethod
+    def _known_scenario(cls, value: str) -> str:
+        known = scenarios()
+        if value not in known:
+            raise ValueError(f"unknown scenario {value!r}; known are {', '.join(known)}")
+        return value
+
+    @property
+    def label(self) -> str:
+        """The cell's name and folder: `<scenario>.<workload>` unless the profile names it."""
+        return self.name or f"{self.scenario}.{Path(self.workload).stem}"
+
+    @property
+    def workload_name(self) -> str:
+        return Path(self.workload).stem
+
+
+class Objectives(Section):
+    """Latency objectives, for goodput: a request counts that met every one of them. Milliseconds."""
+
+    ttft_ms: Seconds | None = None
+    tpot_ms: Seconds | None = None
+    e2e_ms: Seconds | None = None
+
+
+class Gate(Section):
+    """When the nightly comparison fails (docs/nightly.md)."""
+
+    threshold: Annotated[Number, Field(gt=0, lt=1)] = 0.03
+    metrics: Listed[str] = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
+    baseline: str = "window:7"
+    time_limit_s: Seconds | None = None
+
+
+def scenarios() -> list[str]:
+    """The names that a cell may use: the files in locustfiles/ without a leading underscore."""
+    return sorted(path.stem for path in LOCUSTFILES.glob("*.py") if not path.name.startswith("_"))
