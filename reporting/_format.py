@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from records import JsonObject
+
 UNKNOWN = "–"
 
 LEAD_METRICS = (
@@ -137,3 +139,13 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 def short_hash(value: str | None) -> str:
     return value[:12] if value else UNKNOWN
+
+
+TONES = {
+    "faster": "good", "better": "good", "slower": "bad", "worse": "bad", "equivalent": "same", "inconclusive": "open",
+}  # fmt: skip
+
+
+def tone(told: JsonObject) -> str:
+    """The style of a verdict: good, bad, same, open, or none where there is none."""
+    return TONES.get(str(told.get("verdict")), "none")

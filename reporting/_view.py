@@ -164,44 +164,6 @@ def cell_of(row: JsonObject) -> str:
     return str(row.get("cell") or f"{row['scenario']}.{row['workload']}")
 
 
-def error_kind(row: JsonObject) -> str:
-    """The kind of a failed request's error; comparisons from before messages were kept hold the kind alone."""
-    error = row.get("error")
-    return str(error.get("kind") if isinstance(error, dict) else error or "error")
-
-
-def error_words(row: JsonObject) -> str:
-    """Kind and message of a failed request's error."""
-    error = row.get("error")
-    message = error.get("message") if isinstance(error, dict) else None
-    return f"{error_kind(row)}: {message}" if message else error_kind(row)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Requests of one engine and cell that failed alike; `message` is the first one's."""
-
-    engine: str
-    cell: str
-    kind: str
-    requests: int
-    message: str
-
-
-def failures(rows: list[JsonObject]) -> list[Failure]:
-    """Failed requests counted by engine, cell and kind, the most frequent first."""
-    first: dict[tuple[str, str, str], JsonObject] = {}
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for row in rows:
-        key = (str(row["engine"]), str(row["cell"]), error_kind(row))
-        first.setdefault(key, row)
-        counts[key] += 1
-    return [
-        Failure(*key, number, error_words(first[key]).removeprefix(key[2]).removeprefix(": "))
-        for key, number in counts.most_common()
-    ]
-
-
 def is_flip(row: JsonObject) -> bool:
     return len({bool(engine.get("correct")) for engine in row["engines"].values()}) > 1
 

@@ -7,8 +7,9 @@ from xml.etree import ElementTree as Xml
 
 from records import JsonObject
 from reporting._escape import visible
+from reporting._failures import failures
 from reporting._format import count, metric_name, ratio_with_interval
-from reporting._view import View, cell_of, failures
+from reporting._view import View, cell_of
 
 _LIMIT = 4000
 

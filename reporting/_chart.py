@@ -1,0 +1,70 @@
+"""What every chart of the HTML report is made with: the plot area, the engines' colours, and what a chart is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from records import JsonObject
+from reporting._escape import one_line
+from reporting._svg import Plot, picture
+from reporting._view import View
+
+WIDTH, HEIGHT = 400, 220
+LEFT, RIGHT, TOP, BOTTOM = 52, 380, 26, 178
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture, what it is called, who is in it, and its figures."""
+
+    title: str
+    svg: Markup
+    header: list[str]
+    rows: list[list[str]]
+    legend: list[tuple[str, str]] = field(default_factory=list)
+    """(style class, name) of each series."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Charts under one heading."""
+
+    title: str
+    lead: str
+    charts: list[Chart]
+    pairs: bool = False
+    """Two of them belong side by side."""
+
+
+class Draw:
+    """Draws for one comparison; an engine has its colour by its place in it (`css`), and its name cut (`names`)."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.css = {engine: f"s{i % 6}" for i, engine in enumerate(view.engines)}
+        self.names = {engine: one_line(engine, 40) for engine in view.engines}
+        series = view.data.get("series")
+        known = series if isinstance(series, dict) else {}
+        self.cell_series: list[JsonObject] = list(known.get("cells") or [])
+        self.gpu_series: list[JsonObject] = list(known.get("gpu") or [])
+        self._keys = 0
+
+    def picture(self, title: str, description: str, plots: Sequence[Plot], height: int = HEIGHT) -> Markup:
+        """An SVG with ids of its own in the page."""
+        self._keys += 1
+        return picture(f"c{self._keys}", title, description, WIDTH, height, plots)
+
+    def legend(self, engines: Sequence[str]) -> list[tuple[str, str]]:
+        return [(self.css[engine], self.names[engine]) for engine in engines]
+
+
+def quantile(ordered: Sequence[float], percent: float) -> float:
+    """By linear interpolation, as everywhere in this project."""
+    at = (len(ordered) - 1) * percent / 100
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)

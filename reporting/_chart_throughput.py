@@ -1,0 +1,108 @@
+"""Throughput: against the number in flight, and the candidate's ratio round by round."""
+
+from __future__ import annotations
+
+from records import JsonObject
+from reporting._chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
+from reporting._escape import one_line
+from reporting._format import UNKNOWN, figure, interval, quantity, ratio
+from reporting._svg import Plot, Scale, fitting, linear
+from reporting._view import cell_of, concurrency_of, rounds_of
+
+
+def scaling(draw: Draw) -> list[Chart]:
+    """Throughput against the number in flight, a chart per workload that was run at two concurrencies or more."""
+    by_workload: dict[str, list[tuple[int, JsonObject]]] = {}
+    for row in draw.view.rows("performance"):
+        number = concurrency_of(row["scenario"])
+        if row["metric"] == "output_tok_s" and number is not None:
+            by_workload.setdefault(row["workload"], []).append((number, row["engines"]))
+    return [
+        _scaling(draw, workload, sorted(told, key=lambda pair: pair[0]))
+        for workload, told in by_workload.items()
+        if len({number for number, _ in told}) > 1
+    ]
+
+
+def _scaling(draw: Draw, workload: str, told: list[tuple[int, JsonObject]]) -> Chart:
+    numbers = [number for number, _ in told]
+    known = [e for _, engines in told for e in engines.values() if e.get("value")]
+    # An interval from two noisy rounds may be a hundred times as high as its figure; it must not flatten the rest.
+    most = 1.6 * max((e["value"] for e in known), default=1.0)
+    tops = [min(most, max(e["value"], *(e.get("ci") or [0]))) for e in known]
+    plot = Plot(
+        linear(numbers, LEFT, RIGHT), linear(tops, BOTTOM, TOP), x_label="requests in flight", y_label="tok/s",
+        x_ticks=[(number, str(number)) for number in numbers],
+    )  # fmt: skip
+    rows, legend = [], []
+    for engine in draw.view.engines:
+        points = [(number, engines[engine]) for number, engines in told if (engines.get(engine) or {}).get("value")]
+        if not points:
+            continue
+        legend.append(engine)
+        css, name = draw.css[engine], draw.names[engine]
+        plot.line([(number, e["value"]) for number, e in points], css, name)
+        for number, e in points:
+            if e.get("ci"):
+                plot.whisker(number, e["ci"][0], e["ci"][1], css)
+            plot.point(number, e["value"], css, f"{name}, {number} in flight: {quantity(e['value'], 'tok/s')}", name)
+            low, high = (figure(e["ci"][0]), figure(e["ci"][1])) if e.get("ci") else (UNKNOWN, UNKNOWN)
+            rows.append([name, str(number), figure(e["value"]), low, high])
+    title = f"Output throughput, {one_line(workload)}"
+    return Chart(
+        title,
+        draw.picture(title, "Output tokens a second by requests in flight; figures in the table below.", [plot]),
+        ["engine", "in flight", "tok/s", "low", "high"],
+        rows,
+        draw.legend(legend),
+    )
+
+
+def ratio_trend(draw: Draw) -> list[Chart]:
+    charts = []
+    for row in draw.view.rows("performance"):
+        if row["metric"] != "output_tok_s":
+            continue
+        before = rounds_of(row["engines"].get(draw.view.baseline) or {})
+        curves = {}
+        for candidate in draw.view.candidates:
+            now = rounds_of(row["engines"].get(candidate) or {})
+            shared = [k for k in sorted(before) if before[k] and now.get(k)]
+            curve = [(float(k), float(now[k]) / float(before[k])) for k in shared]  # type: ignore[arg-type]
+            if len(curve) > 1:
+                curves[candidate] = curve
+        if curves:
+            charts.append(_ratio(draw, row, curves))
+    return charts
+
+
+def _ratio(draw: Draw, row: JsonObject, curves: dict[str, list[tuple[float, float]]]) -> Chart:
+    told = {candidate: (row.get("speed_ratio") or {}).get(candidate) or {} for candidate in curves}
+    values = [y for curve in curves.values() for _, y in curve]
+    ends = [end for t in told.values() for end in t.get("ci") or []]
+    rounds = sorted({int(x) for curve in curves.values() for x, _ in curve})
+    low, high = min(*values, 1.0) / 1.5, max(*values, 1.0) * 1.5
+    scale = fitting([*values, *(min(max(end, low), high) for end in ends), 1.0], BOTTOM, TOP)
+    plot = Plot(
+        Scale(rounds[0] - 0.4, rounds[-1] + 0.4, LEFT, RIGHT), scale, x_label="round", y_label="speed ratio",
+        x_ticks=[(k, str(k)) for k in rounds],
+    )  # fmt: skip
+    rows = []
+    if len(curves) == 1 and (ci := next(iter(told.values())).get("ci")):
+        plot.band_y(*ci)
+    plot.rule_y(1.0)
+    for candidate, curve in curves.items():
+        css, name = draw.css[candidate], draw.names[candidate]
+        plot.line(curve, css, name)
+        for x, y in curve:
+            plot.point(x, y, css, f"{name}, round {x:.0f}: {ratio(y)}", name)
+            rows.append([name, f"{x:.0f}", f"{y:.3f}"])
+        rows.append([name, "all", f"{ratio(told[candidate].get('value'))} {interval(told[candidate].get('ci'))}"])
+    title = f"Throughput ratio, {one_line(cell_of(row))}"
+    return Chart(
+        title,
+        draw.picture(title, "Throughput of the candidate over the baseline's, by round; 1 is equal.", [plot]),
+        ["candidate", "round", "ratio"],
+        rows,
+        draw.legend(list(curves)),
+    )

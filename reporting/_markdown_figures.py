@@ -1,0 +1,100 @@
+"""The figures of a Markdown report: speed, answers, where the time goes. `rows` limits the rows of a table."""
+
+from __future__ import annotations
+
+from records import JsonObject
+from reporting._escape import markdown as md
+from reporting._format import (
+    DAGGER_NOTE,
+    UNKNOWN,
+    count,
+    metric_name,
+    points,
+    quantity,
+    ratio_with_interval,
+    share_with_interval,
+)
+from reporting._markdown_table import table
+from reporting._view import View
+
+
+def speed(view: View, rows: int) -> str:
+    """The lead metrics with their speed ratios."""
+    if not view.lead_rows:
+        return "## Speed\n\nNo performance cell was measured."
+    header = ["scenario / workload", "metric", f"{md(view.baseline)} (baseline)"]
+    for candidate in view.candidates:
+        header += [md(candidate), "speed ratio"]
+    body = []
+    for row in view.lead_rows:
+        engines = row["engines"]
+        unit = row.get("unit")
+        line = [
+            md(f"{row['scenario']} / {row['workload']}"),
+            metric_name(row["metric"]),
+            quantity(engines.get(view.baseline, {}).get("value"), unit),
+        ]
+        for candidate in view.candidates:
+            line.append(quantity(engines.get(candidate, {}).get("value"), unit))
+            line.append(ratio_with_interval((row.get("speed_ratio") or {}).get(candidate)))
+        body.append(line)
+    note = "A speed ratio above 1 means that the candidate is faster; 95% intervals in brackets."
+    if view.blind:
+        note += f" {DAGGER_NOTE}"
+    return f"## Speed\n\n{note}\n\n{table(header, body, rows, numeric=2)}"
+
+
+def answers(view: View, rows: int) -> str:
+    """Accuracy of each engine, and the paired differences."""
+    quality = view.rows("quality")
+    if not quality:
+        return "## Answers\n\nNo graded workload was asked."
+    header = ["workload", "n", f"{md(view.baseline)} (baseline)"]
+    for candidate in view.candidates:
+        header += [md(candidate), "difference"]
+    body = []
+    for row in quality:
+        line = [md(row["workload"]), f"{row['n']:,}", _accuracy(row["engines"].get(view.baseline))]
+        for candidate in view.candidates:
+            line.append(_accuracy(row["engines"].get(candidate)))
+            line.append(_difference((row.get("paired") or {}).get(candidate)))
+        body.append(line)
+    return f"## Answers\n\n{table(header, body, rows, numeric=1)}"
+
+
+def time(view: View, rows: int) -> str:
+    """The mean request's time in parts; empty where nothing is known of it."""
+    told = [row for row in view.rows("breakdown") if row.get("e2e_ms") is not None]
+    if not told:
+        return ""
+    keys = ("queue_ms", "prefill_ms", "decode_ms", "e2e_ms")
+    body = [[md(row["cell"]), md(row["engine"]), *(quantity(row.get(key), "ms") for key in keys)] for row in told]
+    sources = "\n".join(f"- {md(source, 300)}" for source in dict.fromkeys(row["source"] for row in told))
+    shown = table(["cell", "engine", "queue", "prefill", "decode", "E2E"], body, rows, numeric=2)
+    return f"## Where the time goes\n\nOf the mean request.\n\n{shown}\n\n{sources}"
+
+
+def _accuracy(engine: JsonObject | None) -> str:
+    if not engine:
+        return UNKNOWN
+    text = (
+        f"{engine.get('correct')}/{engine.get('n')} = {share_with_interval(engine.get('accuracy'), engine.get('ci'))}"
+    )
+    notes = [
+        f"{engine[key]} {word}"
+        for key, word in (("truncated", "truncated"), ("no_answer", "without answer"), ("errors", "errors"))
+        if engine.get(key)
+    ]
+    return text + (f"; {', '.join(notes)}" if notes else "")
+
+
+def _difference(paired: JsonObject | None) -> str:
+    if not paired:
+        return UNKNOWN
+    text = points(paired.get("difference"), paired.get("ci"))
+    if paired.get("discordant") is not None:
+        text += f"; {count(paired['discordant'], 'flip')}"
+    p = paired.get("mcnemar_p")
+    return (
+        text + (f", p = {p:.2g}" if p is not None else "") + f"; {md(paired.get('text') or paired.get('verdict'), 300)}"
+    )
