@@ -140,9 +140,11 @@ def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str, margin: flo
         why = "no figure on both sides"
         return {"value": None, "ci": None, "verdict": None, "text": why, "method": None, "rounds": [0, 0]}
     ratio = Ratio(above.value / below.value, None, "no interval")
+    # An engine that sends its tokens at once can have a TPOT of 0: then the ratio has no bound, and no interval.
     if min(len(above.known), len(below.known)) > 1:
-        ratio = welch_ratio(above.known, below.known)
-    elif above.draws is not None and below.draws is not None:
+        if min(*above.known, *below.known) > 0:
+            ratio = welch_ratio(above.known, below.known)
+    elif above.draws is not None and below.draws is not None and below.draws.all():
         ratio = Ratio(ratio.value, percentile_interval(above.draws / below.draws), verdict.WITHIN_RUN)
     words = verdict.speed(ratio, margin)
     return {

@@ -1,0 +1,31 @@
+"""A figure of 0 is real (an engine that sends all its tokens at once has a TPOT of 0), and no reason to end without one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from scoring._performance import _speed_ratio
+
+
+def figure(known: list[float], draws: list[float] | None = None) -> Any:
+    return SimpleNamespace(value=sum(known) / len(known), known=known, draws=None if draws is None else np.array(draws))
+
+
+def test_a_ratio_without_a_bound_has_no_interval() -> None:
+    slow, jumpy, even = figure([2.0], [1.0, 2.0, 3.0]), figure([1.0], [0.0, 1.0, 2.0]), figure([1.0], [0.5, 1.0, 2.0])
+    found = _speed_ratio(slow, jumpy, "lower", 0.03)
+    assert (found["value"], found["ci"], found["method"]) == (2.0, None, "no interval")
+    assert _speed_ratio(slow, even, "lower", 0.03)["ci"] is not None
+
+
+def test_rounds_of_which_one_is_zero_have_a_ratio_and_no_interval() -> None:
+    found = _speed_ratio(figure([2.0, 2.0]), figure([0.0, 2.0]), "lower", 0.03)
+    assert (found["value"], found["ci"], found["method"]) == (2.0, None, "no interval")
+
+
+def test_a_figure_of_zero_has_no_ratio() -> None:
+    found = _speed_ratio(figure([2.0], [1.0, 2.0]), figure([0.0], [0.0, 0.0]), "lower", 0.03)
+    assert found["value"] is None and found["text"] == "no figure on both sides"
