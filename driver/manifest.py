@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import subprocess
@@ -42,13 +43,17 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
             manifest = read_json(folder.manifest)
         except ValueError as error:
             raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
-        if manifest.get("profile_sha256") != profile_sha256(profile):
+        if changed := first_difference(manifest.get("profile"), profile.model_dump(mode="json")):
             raise BenchError(
-                f"{folder.path}: was begun with another profile; finish it with that one, or use another --run-id",
+                f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
+                " or use another --run-id",
                 ExitCode.USAGE,
             )
-        if manifest.get("workloads") != workloads:
-            raise BenchError(f"{folder.path}: the workloads have changed since it was begun; use another --run-id")
+        if changed := first_difference(manifest.get("workloads"), workloads):
+            raise BenchError(
+                f"{folder.path}: the workloads have changed since it was begun ({changed}); use another --run-id",
+                ExitCode.USAGE,
+            )
         manifest["resumed_utc"] = [*manifest.get("resumed_utc", []), utc_now()]
     else:
         manifest = {
@@ -67,6 +72,25 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
         }
     write_json(folder.manifest, manifest)
     return manifest
+
+
+def first_difference(before: Any, now: Any, place: str = "") -> str | None:
+    """Where two JSON values differ, in words; None where they do not.
+
+    What `before` does not have at all is no difference: a newer version knows more keys.
+    """
+    if isinstance(before, dict) and isinstance(now, dict):
+        pairs = [(f"{place}.{key}".lstrip("."), before[key], now.get(key)) for key in before]
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        pairs = [(f"{place}[{number}]", *pair) for number, pair in enumerate(zip(before, now, strict=True))]
+    else:
+        return None if before == now else f"{place}: was {_short(before)}, is {_short(now)}"
+    return next((found for name, a, b in pairs if (found := first_difference(a, b, name))), None)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def describe_host() -> JsonObject:
