@@ -4,87 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from records import JsonObject, RunFolder, read_json
+from reporting._history_figures import figures, quality
 from reporting._history_identity import cell_loads, cell_name, engine_setup, host_fingerprint
+from reporting._history_rows import EngineRow, FigureRow, ImportedRun, QualityRow, Status
 from reporting._history_schema import HistoryError
-
-Status = Literal["running", "complete", "partial", "void"]
-
-WHOLE_RUN = 0
-"""The round of a figure over all rounds, as the comparison gives it; real rounds count from 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class FigureRow:
-    """One figure of one engine: a round's, or (round 0) the whole run's. `n` counts requests."""
-
-    engine: str
-    cell: str
-    metric: str
-    round: int
-    value: float
-    n: int | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    unit: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class QualityRow:
-    """Answers of one engine in one cell.
-
-    `outcomes` maps prompt_id to the share of its samples that was right, where the comparison lists every answer.
-    """
-
-    engine: str
-    cell: str
-    n: int | None
-    correct: int | None
-    accuracy: float | None
-    ci_low: float | None
-    ci_high: float | None
-    truncated: int | None
-    no_answer: int | None
-    errors: int | None
-    outcomes: dict[str, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRow:
-    """One engine of a run: what was built, and what it was given."""
-
-    engine: str
-    kind: str | None
-    build: str | None
-    setup: JsonObject
-
-
-@dataclass(slots=True)
-class ImportedRun:
-    """Everything of a run that the history keeps."""
-
-    run_id: str
-    created_utc: str
-    profile: str
-    profile_sha256: str | None
-    fingerprint: JsonObject
-    status: Status
-    engines: list[EngineRow]
-    cells: dict[str, str]
-    figures: list[FigureRow]
-    quality: list[QualityRow]
-    digest: str
-    kind: str = "run"
-    confirms: str | None = None
-    notes: list[str] = field(default_factory=list)
 
 
 def read_run(folder: RunFolder) -> ImportedRun:
@@ -131,9 +59,8 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
         status = "void"
     elif folder is not None and _unfinished(folder, profile):
         status = "partial"
-    figures = _figures(comparison)
-    quality = _quality(comparison)
-    kept = {"run": run_id, "figures": [_plain(row) for row in figures], "quality": [_plain(row) for row in quality]}
+    found, answers = figures(comparison), quality(comparison)
+    kept = {"run": run_id, "figures": [_plain(row) for row in found], "quality": [_plain(row) for row in answers]}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
     return ImportedRun(
         run_id=run_id,
@@ -144,8 +71,8 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
         status=status,
         engines=[_engine(name, profile, folder, cards.get(name, {})) for name in engines],
         cells=cell_loads(manifest),
-        figures=figures,
-        quality=quality,
+        figures=found,
+        quality=answers,
         digest=digest,
     )
 
@@ -179,103 +106,3 @@ def _unfinished(folder: RunFolder, profile: Mapping[str, Any]) -> bool:
                 if not folder.round(engine["name"], number).cell(cell_name(cell)[0]).complete:
                     return True
     return False
-
-
-def _figures(comparison: Mapping[str, Any]) -> list[FigureRow]:
-    rows: list[FigureRow] = []
-    for row in comparison.get("performance", []):
-        cell = row.get("cell") or f"{row['scenario']}.{row['workload']}"
-        for engine, told in row["engines"].items():
-            value = _number(told.get("value"))
-            if value is None:
-                continue
-            low, high = told.get("ci") or (None, None)
-            rows.append(
-                FigureRow(
-                    engine,
-                    cell,
-                    row["metric"],
-                    WHOLE_RUN,
-                    value,
-                    told.get("n"),
-                    _number(low),
-                    _number(high),
-                    row.get("unit"),
-                )
-            )
-            for number, single in _rounds(told):
-                rows.append(FigureRow(engine, cell, row["metric"], number, single, unit=row.get("unit")))
-    known = {(row.engine, row.cell, row.metric) for row in rows if row.round != WHOLE_RUN}
-    rows += [
-        row for row in _from_requests(comparison.get("requests", [])) if (row.engine, row.cell, row.metric) not in known
-    ]
-    return sorted(rows, key=lambda row: (row.engine, row.cell, row.metric, row.round))
-
-
-def _rounds(told: Mapping[str, Any]) -> Iterable[tuple[int, float]]:
-    """Figures by round where the comparison gives them, as a list or as an object keyed by the round's number."""
-    given = told.get("rounds") or {}
-    if isinstance(given, list):
-        given = {str(number): value for number, value in enumerate(given, start=1)}
-    for number, value in given.items():
-        single = _number(value.get("value") if isinstance(value, dict) else value)
-        if single is not None:
-            yield int(str(number).removeprefix("r")), single
-
-
-_LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
-
-
-def _from_requests(requests: Iterable[Mapping[str, Any]]) -> list[FigureRow]:
-    """Medians and means by round of the three latencies that the comparison lists for every request."""
-    values: dict[tuple[str, str, str, int], list[float]] = defaultdict(list)
-    for request in requests:
-        if request.get("status") != "ok" or request.get("phase") == "warmup":
-            continue
-        for metric in _LATENCIES:
-            if (value := _number(request.get(metric))) is not None:
-                values[request["engine"], request["cell"], metric, int(request["round"])].append(value)
-    rows = []
-    for (engine, cell, metric, number), group in values.items():
-        for suffix, single in (("p50", np.percentile(group, 50)), ("mean", np.mean(group))):
-            rows.append(FigureRow(engine, cell, f"{metric}_{suffix}", number, float(single), len(group), unit="ms"))
-    return rows
-
-
-def _quality(comparison: Mapping[str, Any]) -> list[QualityRow]:
-    rows = []
-    for row in comparison.get("quality", []):
-        cell = row.get("cell") or row["workload"]
-        problems = [p for p in comparison.get("problems", []) if (p.get("cell") or p["workload"]) == cell]
-        for engine, told in row["engines"].items():
-            low, high = told.get("ci") or (None, None)
-            goes: dict[str, list[bool]] = defaultdict(list)
-            for problem in problems:
-                if engine in problem["engines"]:
-                    goes[str(problem["prompt_id"])].append(bool(problem["engines"][engine].get("correct")))
-            marks = [mark for group in goes.values() for mark in group]
-            n = told.get("n", row.get("n"))
-            rows.append(
-                QualityRow(
-                    engine,
-                    cell,
-                    n,
-                    told.get("correct"),
-                    _number(told.get("accuracy")),
-                    _number(low),
-                    _number(high),
-                    told.get("truncated"),
-                    told.get("no_answer"),
-                    told.get("errors"),
-                    # Half a list would pair the wrong problems.
-                    {prompt: sum(group) / len(group) for prompt, group in goes.items()}
-                    if marks and len(marks) == n and sum(marks) == told.get("correct")
-                    else None,
-                )
-            )
-    return sorted(rows, key=lambda row: (row.cell, row.engine))
-
-
-def _number(value: Any) -> float | None:
-    """A finite float, else None: SQLite would keep a NaN as NULL, and infinity is no figure."""
-    return float(value) if isinstance(value, int | float) and np.isfinite(value) else None

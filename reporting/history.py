@@ -10,16 +10,16 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 from records import JsonObject
-from reporting._history_import import WHOLE_RUN, FigureRow, ImportedRun, QualityRow, own_comparisons, read_run
+from reporting._history_import import own_comparisons, read_run
 from reporting._history_merge import copy_in_memory, take_over
-from reporting._history_schema import VERSION, HistoryError, migrate
+from reporting._history_read import GOOD, Reader
+from reporting._history_rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, ImportedRun, QualityRow, RunInfo
+from reporting._history_schema import VERSION, HistoryError
 from reporting._history_sql import insert, one_line
 
 __all__ = [
@@ -37,61 +37,6 @@ __all__ = [
     "read_run",
 ]
 
-GOOD = """run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR (COALESCE(run.exit_code, 0) = 0 AND NOT EXISTS(
-SELECT 1 FROM gate WHERE gate.run_id = run.run_id AND gate.verdict IN ('regression', 'suspected', 'unconfirmed'))))"""
-"""SQL for a run that may serve as a baseline: complete, and nothing in it looked slower, unless somebody pinned it.
-
-A night that only its second measurement cleared is left out too: its own figures are the wild ones.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """One run. `kind` is run, nightly or confirmation; `confirms` names the run that a confirmation repeats."""
-
-    run_id: str
-    created_utc: str
-    profile: str
-    profile_sha256: str | None
-    fingerprint: JsonObject
-    status: str
-    kind: str
-    confirms: str | None
-    pinned_utc: str | None
-    exit_code: int | None
-    note: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class EngineInfo:
-    """One engine of one run; `setup` is what must be equal before two runs of it are compared."""
-
-    engine: str
-    kind: str | None
-    build: str | None
-    setup: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class GateRow:
-    """One decision of a night.
-
-    `ratio` is the speed ratio of tonight against the baseline (below 1 is slower); for answers it is the difference in
-    accuracy (below 0 is worse).
-    """
-
-    engine: str
-    cell: str
-    metric: str
-    baseline: str | None
-    ratio: float | None
-    ci_low: float | None
-    ci_high: float | None
-    limit_ratio: float | None
-    verdict: str
-    evidence: str
-
-
 _DOOMED = f"""
 SELECT run_id FROM (
     SELECT *, row_number() OVER (PARTITION BY profile ORDER BY created_utc DESC, run_id DESC) AS place,
@@ -103,40 +48,9 @@ AND (place > COALESCE(:keep, place) OR created_utc < COALESCE(:before, '')) ORDE
 _REFRESHED = ("profile_sha256", "fingerprint", "status", "digest")
 """What a later scoring of the same run may change."""
 
-_RUN = "run_id, created_utc, profile, profile_sha256, fingerprint, status, kind, confirms, pinned_utc, exit_code, note"
 
-
-class History:
-    """An open history. A context manager; every error of the file or the disk is a `HistoryError` of one line."""
-
-    def __init__(self, path: Path, *, busy_timeout_s: float = 20.0) -> None:
-        self.path = path
-        with one_line(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
-            try:
-                self.migrated_from = migrate(self._db, path)
-                self._db.execute("PRAGMA foreign_keys = ON")
-                self._db.execute("PRAGMA journal_mode = WAL")
-                # A night's figures are worth one fsync: after the commit they survive a power cut.
-                self._db.execute("PRAGMA synchronous = FULL")
-            except BaseException:
-                self._db.close()
-                raise
-
-    def close(self) -> None:
-        """Close the file; the WAL is folded in by SQLite when the last connection closes."""
-        self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    # Writing
+class History(Reader):
+    """An open history, read and written; see `Reader`."""
 
     def begin(self, run_id: str, created_utc: str, profile: str, kind: str, confirms: str | None = None) -> None:
         """Note that a run has started, so that one that is killed is seen afterwards.
@@ -247,84 +161,6 @@ class History:
                 return take_over(source, db)
         finally:
             source.close()
-
-    # Reading
-
-    def find(self, run_id: str) -> RunInfo | None:
-        """A run by its id, None where there is none."""
-        found = self.runs(where="run_id = ?", values=(run_id,))
-        return found[0] if found else None
-
-    def get(self, run_id: str) -> RunInfo:
-        """A run by its id.
-
-        Raises:
-            HistoryError: there is none.
-        """
-        run = self.find(run_id)
-        if run is None:
-            raise HistoryError(f"{self.path}: no run {run_id!r}; `history list` shows them")
-        return run
-
-    def runs(
-        self, *, profile: str | None = None, good: bool = False, where: str = "1", values: tuple[Any, ...] = ()
-    ) -> list[RunInfo]:
-        """Runs from old to new; `good` leaves only those that may serve as a baseline."""
-        sql = f"SELECT {_RUN} FROM run WHERE {where}"  # noqa: S608  only constants of this package
-        if profile is not None:
-            sql, values = sql + " AND profile = ?", (*values, profile)
-        if good:
-            sql += f" AND {GOOD} AND kind != 'confirmation'"
-        with one_line(self.path):
-            rows = self._db.execute(sql + " ORDER BY created_utc, run_id", values).fetchall()
-        return [
-            RunInfo(**dict(zip(_RUN.split(", "), row, strict=True)) | {"fingerprint": json.loads(row[4])})
-            for row in rows
-        ]
-
-    def engines(self, run_id: str) -> dict[str, EngineInfo]:
-        """The engines of a run by name."""
-        rows = self._rows("SELECT engine, kind, build, setup FROM engine WHERE run_id = ? ORDER BY engine", run_id)
-        return {row[0]: EngineInfo(row[0], row[1], row[2], json.loads(row[3])) for row in rows}
-
-    def loads(self, run_id: str) -> dict[str, str]:
-        """Cell -> hash of its load; empty for a run from before version 2."""
-        return dict(self._rows("SELECT cell, load_sha256 FROM cell WHERE run_id = ?", run_id))
-
-    def figures(self, run_id: str) -> list[FigureRow]:
-        """All figures of a run."""
-        names = ", ".join(FigureRow.__slots__)
-        rows = self._rows(f"SELECT {names} FROM figure WHERE run_id = ? ORDER BY engine, cell, metric, round", run_id)  # noqa: S608
-        return [FigureRow(*row) for row in rows]
-
-    def rounds(self, run_id: str, engine: str, cell: str, metric: str) -> list[float]:
-        """A figure round by round; where only the whole run's is known, that one."""
-        rows = self._rows(
-            "SELECT round, value FROM figure WHERE run_id=? AND engine=? AND cell=? AND metric=? ORDER BY round",
-            run_id, engine, cell, metric,
-        )  # fmt: skip
-        return [row[1] for row in rows if row[0] != WHOLE_RUN] or [row[1] for row in rows]
-
-    def quality(self, run_id: str) -> list[QualityRow]:
-        """The answers' rows of a run."""
-        names = ", ".join(QualityRow.__slots__)
-        rows = self._rows(f"SELECT {names} FROM quality WHERE run_id = ? ORDER BY cell, engine", run_id)  # noqa: S608
-        found = [dict(zip(QualityRow.__slots__, row, strict=True)) for row in rows]
-        return [QualityRow(**row | {"outcomes": json.loads(row["outcomes"] or "null")}) for row in found]
-
-    def gates(self, run_id: str) -> list[GateRow]:
-        """A night's decisions."""
-        names = ", ".join(GateRow.__slots__)
-        rows = self._rows(f"SELECT {names} FROM gate WHERE run_id = ? ORDER BY engine, cell, metric", run_id)  # noqa: S608
-        return [GateRow(*row) for row in rows]
-
-    def check(self) -> str:
-        """SQLite's own verdict on the file: `ok`, or what is broken."""
-        return str(self._rows("PRAGMA integrity_check")[0][0])
-
-    def _rows(self, sql: str, *values: Any) -> list[Any]:
-        with one_line(self.path):
-            return self._db.execute(sql, values).fetchall()
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:

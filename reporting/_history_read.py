@@ -1,0 +1,129 @@
+"""Opening the history, and reading what it holds."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from reporting._history_rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, QualityRow, RunInfo
+from reporting._history_schema import HistoryError, migrate
+from reporting._history_sql import one_line
+
+GOOD = """run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR (COALESCE(run.exit_code, 0) = 0 AND NOT EXISTS(
+SELECT 1 FROM gate WHERE gate.run_id = run.run_id AND gate.verdict IN ('regression', 'suspected', 'unconfirmed'))))"""
+"""SQL for a run that may serve as a baseline: complete, and nothing in it looked slower, unless somebody pinned it.
+
+A night that only its second measurement cleared is left out too: its own figures are the wild ones.
+"""
+
+_RUN = "run_id, created_utc, profile, profile_sha256, fingerprint, status, kind, confirms, pinned_utc, exit_code, note"
+
+
+class Reader:
+    """An open history, read. A context manager; every error of the file or the disk is a `HistoryError` of one line."""
+
+    def __init__(self, path: Path, *, busy_timeout_s: float = 20.0) -> None:
+        self.path = path
+        with one_line(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
+            try:
+                self.migrated_from = migrate(self._db, path)
+                self._db.execute("PRAGMA foreign_keys = ON")
+                self._db.execute("PRAGMA journal_mode = WAL")
+                # A night's figures are worth one fsync: after the commit they survive a power cut.
+                self._db.execute("PRAGMA synchronous = FULL")
+            except BaseException:
+                self._db.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file; the WAL is folded in by SQLite when the last connection closes."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def find(self, run_id: str) -> RunInfo | None:
+        """A run by its id, None where there is none."""
+        found = self.runs(where="run_id = ?", values=(run_id,))
+        return found[0] if found else None
+
+    def get(self, run_id: str) -> RunInfo:
+        """A run by its id.
+
+        Raises:
+            HistoryError: there is none.
+        """
+        run = self.find(run_id)
+        if run is None:
+            raise HistoryError(f"{self.path}: no run {run_id!r}; `history list` shows them")
+        return run
+
+    def runs(
+        self, *, profile: str | None = None, good: bool = False, where: str = "1", values: tuple[Any, ...] = ()
+    ) -> list[RunInfo]:
+        """Runs from old to new; `good` leaves only those that may serve as a baseline."""
+        sql = f"SELECT {_RUN} FROM run WHERE {where}"  # noqa: S608  only constants of this package
+        if profile is not None:
+            sql, values = sql + " AND profile = ?", (*values, profile)
+        if good:
+            sql += f" AND {GOOD} AND kind != 'confirmation'"
+        with one_line(self.path):
+            rows = self._db.execute(sql + " ORDER BY created_utc, run_id", values).fetchall()
+        return [
+            RunInfo(**dict(zip(_RUN.split(", "), row, strict=True)) | {"fingerprint": json.loads(row[4])})
+            for row in rows
+        ]
+
+    def engines(self, run_id: str) -> dict[str, EngineInfo]:
+        """The engines of a run by name."""
+        rows = self._rows("SELECT engine, kind, build, setup FROM engine WHERE run_id = ? ORDER BY engine", run_id)
+        return {row[0]: EngineInfo(row[0], row[1], row[2], json.loads(row[3])) for row in rows}
+
+    def loads(self, run_id: str) -> dict[str, str]:
+        """Cell -> hash of its load; empty for a run from before version 2."""
+        return dict(self._rows("SELECT cell, load_sha256 FROM cell WHERE run_id = ?", run_id))
+
+    def figures(self, run_id: str) -> list[FigureRow]:
+        """All figures of a run."""
+        names = ", ".join(FigureRow.__slots__)
+        rows = self._rows(f"SELECT {names} FROM figure WHERE run_id = ? ORDER BY engine, cell, metric, round", run_id)  # noqa: S608
+        return [FigureRow(*row) for row in rows]
+
+    def rounds(self, run_id: str, engine: str, cell: str, metric: str) -> list[float]:
+        """A figure round by round; where only the whole run's is known, that one."""
+        rows = self._rows(
+            "SELECT round, value FROM figure WHERE run_id=? AND engine=? AND cell=? AND metric=? ORDER BY round",
+            run_id, engine, cell, metric,
+        )  # fmt: skip
+        return [row[1] for row in rows if row[0] != WHOLE_RUN] or [row[1] for row in rows]
+
+    def quality(self, run_id: str) -> list[QualityRow]:
+        """The answers' rows of a run."""
+        names = ", ".join(QualityRow.__slots__)
+        rows = self._rows(f"SELECT {names} FROM quality WHERE run_id = ? ORDER BY cell, engine", run_id)  # noqa: S608
+        found = [dict(zip(QualityRow.__slots__, row, strict=True)) for row in rows]
+        return [QualityRow(**row | {"outcomes": json.loads(row["outcomes"] or "null")}) for row in found]
+
+    def gates(self, run_id: str) -> list[GateRow]:
+        """A night's decisions."""
+        names = ", ".join(GateRow.__slots__)
+        rows = self._rows(f"SELECT {names} FROM gate WHERE run_id = ? ORDER BY engine, cell, metric", run_id)  # noqa: S608
+        return [GateRow(*row) for row in rows]
+
+    def check(self) -> str:
+        """SQLite's own verdict on the file: `ok`, or what is broken."""
+        return str(self._rows("PRAGMA integrity_check")[0][0])
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        with one_line(self.path):
+            return self._db.execute(sql, values).fetchall()
