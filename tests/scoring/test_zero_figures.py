@@ -1,4 +1,4 @@
-"""A figure of 0 is real (an engine that sends all its tokens at once has a TPOT of 0), and no reason to end without one."""
+"""A figure of 0 is real: an engine that sends all its tokens at once has a TPOT of 0, and gets its report."""
 
 from __future__ import annotations
 
