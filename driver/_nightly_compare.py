@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from driver._nightly_baseline import Baseline, Choice, stored_baseline
-from driver._nightly_gate import Decision, confirmed, decide, decide_answers, night_to_night_sd
 from driver._nightly_result import Finding
 from driver.profile import Profile
 from reporting.history import History, QualityRow, RunInfo
 from reporting.trends import breaks_between, higher_is_better
+from scoring.gate import Decision, confirmed, decide, night_to_night_sd
+from scoring.gate_answers import decide_answers
 
 
 class _Rules(TypedDict):

@@ -1,0 +1,52 @@
+"""The nightly gate on answers: did accuracy get worse, beyond chance and beyond the parity margin?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+from scoring.gate import Decision, Verdict
+from scoring.statistics import mcnemar_p, mean_clustered, paired_difference
+
+
+def decide_answers(
+    baseline: tuple[int, int],
+    tonight: tuple[int, int],
+    pairs: Sequence[tuple[float, float]] | None,
+    margin_points: float,
+) -> Decision:
+    """Whether answers got worse: exact McNemar on paired problems, else Fisher's exact test on the counts.
+
+    Args:
+        baseline: (correct, n) of the earlier run.
+        tonight: (correct, n) of tonight.
+        pairs: share of its samples that was right, and is, for each problem; where both runs list every one.
+        margin_points: the profile's parity margin, in points of accuracy.
+    """
+    if not baseline[1] or not tonight[1]:
+        return Decision("not judged", None, None, None, "no problem was asked")
+    difference = tonight[0] / tonight[1] - baseline[0] / baseline[1]
+    ci = None
+    if pairs is not None and any(share not in (0, 1) for pair in pairs for share in pair):
+        # Several samples a problem: the problem is the unit.
+        _, _, interval = mean_clustered([now - was for was, now in pairs])
+        ci = (interval.low, interval.high) if interval else None
+        p = 0.0 if interval and not interval.holds(0.0) else 1.0
+        evidence = f"mean over {len(pairs)} problems, interval clustered by problem"
+    elif pairs is not None:
+        lost = sum(was > now for was, now in pairs)
+        won = sum(now > was for was, now in pairs)
+        p = mcnemar_p(won, lost)
+        exact = paired_difference(won, lost, len(pairs))
+        ci = (exact.low, exact.high)
+        evidence = f"{lost} lost, {won} won of {len(pairs)} problems, McNemar p = {p:.3g}"
+    else:
+        table = np.array([[baseline[0], baseline[1] - baseline[0]], [tonight[0], tonight[1] - tonight[0]]])
+        p = float(stats.fisher_exact(table).pvalue)
+        evidence = f"{baseline[0]}/{baseline[1]} -> {tonight[0]}/{tonight[1]}, Fisher p = {p:.3g}"
+    verdict: Verdict = "ok"
+    if p < 0.05 and abs(difference) * 100 > margin_points:
+        verdict = "regression" if difference < 0 else "improved"
+    return Decision(verdict, difference, ci, -margin_points / 100, evidence)

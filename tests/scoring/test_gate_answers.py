@@ -1,0 +1,29 @@
+"""The nightly gate on answers: paired where it can be, and never beyond the parity margin by chance alone."""
+
+import pytest
+
+from scoring.gate_answers import decide_answers
+
+
+def test_answers_are_paired_where_both_runs_list_every_problem() -> None:
+    lost = [(True, False)] * 8 + [(True, True)] * 40 + [(False, False)] * 2
+    decision = decide_answers((48, 50), (40, 50), lost, 2.0)
+    assert decision.verdict == "regression"
+    assert decision.ratio == pytest.approx(-0.16)
+    assert "8 lost, 0 won" in decision.evidence
+    assert decide_answers((48, 50), (40, 50), lost, 20.0).verdict == "ok"
+    swapped = [(True, False)] * 4 + [(False, True)] * 4 + [(True, True)] * 42
+    assert decide_answers((46, 50), (46, 50), swapped, 2.0).verdict == "ok"
+
+
+def test_several_samples_a_problem_are_clustered_by_problem() -> None:
+    same = [(0.5, 0.5)] * 20 + [(1.0, 0.75), (0.75, 1.0)] * 5
+    worse = [(0.75, 0.25)] * 20 + [(1.0, 0.75)] * 10
+    assert decide_answers((70, 120), (70, 120), same, 2.0).verdict == "ok"
+    assert decide_answers((90, 120), (42, 120), worse, 2.0).verdict == "regression"
+
+
+def test_answers_without_pairs_fall_back_to_the_counts() -> None:
+    assert decide_answers((95, 100), (70, 100), None, 2.0).verdict == "regression"
+    assert decide_answers((95, 100), (92, 100), None, 2.0).verdict == "ok"
+    assert decide_answers((0, 0), (1, 1), None, 2.0).verdict == "not judged"
