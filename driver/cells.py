@@ -28,6 +28,7 @@ class LivingEngine:
     engine: Engine
     process: RunningEngine
     display: Display
+    keep_raw: bool = False
 
     @property
     def folder(self) -> RoundFolder:
@@ -68,6 +69,7 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         request_extras=request_extras(living.engine, section, living.profile, cell),
         seed=living.profile.seed,
         append=resumed,
+        keep_raw=living.keep_raw,
     )
     label = f"{section.name} r{living.life.round} {cell.label}"
     with living.display.cell(label, cell.requests or owed or None, folder.requests, seen=resumed) as shown:

@@ -43,6 +43,8 @@ class Load:
     request_extras: dict[str, Any]
     seed: int
     append: bool = False
+    keep_raw: bool = False
+    """Whether the bytes of failed requests are kept."""
 
     def argv(self) -> list[str]:
         """The command, which also works typed by hand."""
@@ -61,6 +63,7 @@ class Load:
         argv += ["--users", str(cell.users)] if cell.users else []
         argv += ["--fixed-length"] if cell.fixed_length else []
         argv += ["--append"] if self.append else []
+        argv += ["--keep-raw"] if self.keep_raw else []
         for name, value in cell.options.items():
             flag = f"--{name.replace('_', '-')}"
             argv += [flag] if value is True else [] if value is False else [flag, str(value)]

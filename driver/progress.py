@@ -104,8 +104,8 @@ class Display:
             self._say_end(title, tail)
             return
         bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
-            TimeRemainingColumn(), TextColumn("{task.fields[figures]}"), console=self._console, transient=True,
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=12), MofNCompleteColumn(),
+            TimeRemainingColumn(), TextColumn("left  {task.fields[figures]}"), console=self._console, transient=True,
         )  # fmt: skip
         with bar:
             task = bar.add_task(title, total=total, figures="")

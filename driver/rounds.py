@@ -20,7 +20,7 @@ from engines import Engine, EngineError, RunningEngine, probe, running
 from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, write_json
 
 
-def run_life(run: RunFolder, profile: Profile, life: Life, display: Display) -> bool:
+def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool = False) -> bool:
     """Run what one life of an engine still owes.
 
     Returns:
@@ -47,7 +47,7 @@ def run_life(run: RunFolder, profile: Profile, life: Life, display: Display) -> 
         state["probe"] = probe(engine, sampling=sampling, extras=life.engine.request_extras)
         write_json(folder.engine_json, state)
         refuse_disproved(state, profile, life.engine.name)
-        living = LivingEngine(run, profile, life, engine, alive, display)
+        living = LivingEngine(run, profile, life, engine, alive, display, keep_raw)
         for cell in cells:
             all_ok &= run_cell(living, cell)
     return all_ok

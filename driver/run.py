@@ -37,8 +37,10 @@ def new_run_id(profile: Profile) -> str:
     return f"{profile.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
-def run_profile(profile: Profile, profile_path: Path, out: Path, run_id: str | None, display: Display) -> RunResult:
-    """Start a run, or finish the one called `run_id`.
+def run_profile(
+    profile: Profile, profile_path: Path, out: Path, run_id: str | None, display: Display, *, keep_raw: bool = False
+) -> RunResult:
+    """Start a run, or finish the one called `run_id`; `keep_raw` keeps the bytes of failed requests.
 
     Raises:
         BenchError: whatever stops the run; all that was measured stays in the folder, and the same run id goes on.
@@ -62,7 +64,7 @@ def run_profile(profile: Profile, profile_path: Path, out: Path, run_id: str | N
             started = time.monotonic()
             all_ok = True
             for life in plan:
-                all_ok &= run_life(folder, profile, life, display)
+                all_ok &= run_life(folder, profile, life, display, keep_raw=keep_raw)
             manifest["took_s"] = round(time.monotonic() - started, 1)
             write_json(folder.manifest, manifest)
     return RunResult(folder, all_ok)

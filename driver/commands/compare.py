@@ -6,15 +6,16 @@ from pathlib import Path
 
 import click
 
+from driver.completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.judge import exit_code, judge, judge_runs, to_json, write_reports
 from driver.run import open_run
 from reporting.terminal import summary
 
 
-@click.command(name="compare")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("run_b", required=False, type=click.Path(path_type=Path))
+@click.command(name="compare", short_help="Judge the captures of a run again, or one run against another.")
+@click.argument("run", type=RunArgument(path_type=Path))
+@click.argument("run_b", required=False, type=RunArgument(path_type=Path))
 @click.option("--engine-a", metavar="NAME", help="With RUN_B: take only this engine from RUN.")
 @click.option("--engine-b", metavar="NAME", help="Take only this engine from RUN_B.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
@@ -28,6 +29,8 @@ def command(
     """
     folder = open_run(run)
     if run_b is not None:
+        if open_run(run_b).path.samefile(folder.path):
+            raise BenchError(f"{run} and {run_b} are one run; two different ones are needed", ExitCode.USAGE)
         comparison, path = judge_runs(folder, open_run(run_b), engine_a, engine_b)
     elif engine_a or engine_b:
         raise BenchError("--engine-a and --engine-b choose engines of two runs: give RUN_B as well", ExitCode.USAGE)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from driver.completion import ProfileArgument
 from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, ProfileError, load_profile, resolve_model
 from driver.setup import engine_config
@@ -21,8 +22,8 @@ MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNK
 PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic", "pynvml", "datasets")
 
 
-@click.command(name="doctor")
-@click.argument("profile", required=False, type=click.Path(path_type=Path))
+@click.command(name="doctor", short_help="Every check of a profile on this machine; end stray engines.")
+@click.argument("profile", required=False, type=ProfileArgument(path_type=Path))
 @click.option("--clean", is_flag=True, help="End engines that a killed run left behind (by pid and start time).")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench-out"), show_default=True)
 def command(profile: Path | None, clean: bool, out: Path) -> int:

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from driver.completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
 from reporting._history_export import export_csv, otava_config
@@ -64,7 +65,7 @@ def _opened(path: Path) -> History:
 
 
 @command.command("import")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=RunArgument(path_type=Path))
 @click.pass_obj
 @one_line_errors
 def import_(path: Path, runs: tuple[Path, ...]) -> None:

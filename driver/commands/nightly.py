@@ -14,13 +14,14 @@ from driver._nightly_measure import measure_with, take_measured
 from driver._nightly_report import junit, markdown, terminal
 from driver._nightly_result import NightResult
 from driver.commands.history import DEFAULT, one_line_errors
+from driver.completion import ProfileArgument
 from driver.errors import ExitCode
 from driver.nightly import NightlyOptions, nightly
 from driver.profile import find_profile, load_profile
 
 
 @click.command(short_help="Measure, compare with earlier nights, confirm, report. For cron and CI.")
-@click.argument("profile")
+@click.argument("profile", type=ProfileArgument(path_type=Path))
 @click.option(
     "--baseline",
     help="pinned, last-good, window:N, or run (two engines tonight). Default: the profile's gate.baseline (window:7).",
@@ -66,7 +67,7 @@ from driver.profile import find_profile, load_profile
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
 @one_line_errors
 def command(
-    profile: str,
+    profile: Path,
     baseline: str | None,
     engines: tuple[str, ...],
     history: Path,

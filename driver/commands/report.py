@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from driver.completion import RunArgument
 from driver.judge import exit_code, newest_comparison, read_comparison, write_reports
 from driver.run import open_run
 
 
-@click.command(name="report")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.command(name="report", short_help="Write Markdown and HTML of a comparison again.")
+@click.argument("run", type=RunArgument(path_type=Path))
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
 def command(run: Path, junit: Path | None) -> int:
     """Render the newest comparison of RUN (a run's folder, its name, or a comparison JSON) as Markdown and HTML."""

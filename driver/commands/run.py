@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from driver.completion import ProfileArgument
 from driver.judge import exit_code, judge, to_json, write_reports
 from driver.plan import earlier_runs, estimate, lives
 from driver.profile import Profile, find_profile, load_profile
@@ -17,11 +18,18 @@ from reporting.terminal import summary
 
 
 def execute(
-    profile: Profile, path: Path, out: Path, run_id: str | None, *, as_json: bool, junit: Path | None = None
+    profile: Profile,
+    path: Path,
+    out: Path,
+    run_id: str | None,
+    *,
+    as_json: bool,
+    junit: Path | None = None,
+    keep_raw: bool = False,
 ) -> int:
     """Run, judge and report; returns the exit code. The report's path is the last line of output."""
     display = Display(quiet=False)
-    result = run_profile(profile, path, out, run_id, display)
+    result = run_profile(profile, path, out, run_id, display, keep_raw=keep_raw)
     display.say("judging what was captured")
     comparison, json_path = judge(result.folder)
     reports = write_reports(comparison, json_path, junit)
@@ -33,14 +41,19 @@ def execute(
     return int(exit_code(comparison, all_ok=result.all_ok))
 
 
-@click.command(name="run")
-@click.argument("profile", type=click.Path(path_type=Path))
+@click.command(name="run", short_help="Run a profile: start each engine, load it, judge, report.")
+@click.argument("profile", type=ProfileArgument(path_type=Path))
 @click.option("--run-id", help="Name the run; a run of that name that is not complete is finished.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_OUT, show_default=True)
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
+@click.option(
+    "--keep-raw", is_flag=True, help="Keep the bytes of failed requests, for bug reports: <cell>/raw/<request>.http."
+)
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
-def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, junit: Path | None, as_json: bool) -> int:
+def command(
+    profile: Path, run_id: str | None, out: Path, dry_run: bool, keep_raw: bool, junit: Path | None, as_json: bool
+) -> int:
     """Run PROFILE (a TOML file, or the name of one in profiles/): start each engine, load it, judge, report.
 
     Exit code 0 done, 1 requests failed, 2 usage, 3 void, 4 engine or host failure.
@@ -50,7 +63,7 @@ def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, junit: 
     if dry_run:
         click.echo(plan_text(loaded, out))
         return 0
-    return execute(loaded, path, out, run_id, as_json=as_json, junit=junit)
+    return execute(loaded, path, out, run_id, as_json=as_json, junit=junit, keep_raw=keep_raw)
 
 
 def plan_text(profile: Profile, out: Path) -> str:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from driver.completion import RunArgument
 from driver.judge import score_run
 from driver.run import open_run
 from records import write_json
 
 
-@click.command(name="score")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.command(name="score", short_help="Grade captured answers with today's grader.")
+@click.argument("run", type=RunArgument(path_type=Path))
 @click.option("--cross-check", is_flag=True, help="List where math-verify (optional) disagrees; it never decides.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON on stdout.")
 def command(run: Path, cross_check: bool, as_json: bool) -> int:
@@ -24,6 +25,8 @@ def command(run: Path, cross_check: bool, as_json: bool) -> int:
     if as_json:
         click.echo(path.read_text(encoding="utf-8"), nl=False)
         return 0
+    if not scores["quality"]:
+        click.echo("nothing to grade: no captured workload has known answers")
     for row in scores["quality"]:
         for name, found in row["engines"].items():
             click.echo(

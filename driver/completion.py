@@ -1,0 +1,31 @@
+"""Arguments that a shell completes by name: profiles of the checkout, runs under bench-out/; and files, as always."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+
+class ProfileArgument(click.Path):
+    """A TOML file, or the name of one in profiles/."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from driver.profile import PROFILES
+
+        return _named(sorted(path.stem for path in PROFILES.glob("*.toml")), incomplete)
+
+
+class RunArgument(click.Path):
+    """The folder of a run, or its name under bench-out/."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        # Here: it brings the engines along, which not every command with a run needs.
+        from driver.run import DEFAULT_OUT
+
+        return _named(sorted(path.parent.name for path in DEFAULT_OUT.glob("*/run.json")), incomplete)
+
+
+def _named(names: list[str], incomplete: str) -> list[CompletionItem]:
+    # First: in bash it empties the list, and completes files where nothing is added to it.
+    files = CompletionItem(incomplete, type="file")
+    return [files, *(CompletionItem(name) for name in names if name.startswith(incomplete))]
