@@ -22,11 +22,23 @@ def speed(view: View, rows: int) -> str:
     """The lead metrics with their speed ratios."""
     if not view.lead_rows:
         return "## Speed\n\nNo performance cell was measured."
+    note = "A speed ratio above 1 means that the candidate is faster; 95% intervals in brackets."
+    if view.blind:
+        note += f" {DAGGER_NOTE}"
+    return f"## Speed\n\n{note}\n\n{_speed_table(view, view.lead_rows, rows)}"
+
+
+def steps(view: View, rows: int) -> str:
+    """Sweeps, level by level; empty without one."""
+    return f"## Step by step\n\n{_speed_table(view, view.step_rows, rows)}" if view.step_rows else ""
+
+
+def _speed_table(view: View, of: list[JsonObject], rows: int) -> str:
     header = ["scenario / workload", "metric", f"{md(view.baseline)} (baseline)"]
     for candidate in view.candidates:
         header += [md(candidate), "speed ratio"]
     body = []
-    for row in view.lead_rows:
+    for row in of:
         engines = row["engines"]
         unit = row.get("unit")
         line = [
@@ -38,10 +50,7 @@ def speed(view: View, rows: int) -> str:
             line.append(quantity(engines.get(candidate, {}).get("value"), unit))
             line.append(ratio_with_interval((row.get("speed_ratio") or {}).get(candidate)))
         body.append(line)
-    note = "A speed ratio above 1 means that the candidate is faster; 95% intervals in brackets."
-    if view.blind:
-        note += f" {DAGGER_NOTE}"
-    return f"## Speed\n\n{note}\n\n{table(header, body, rows, numeric=2)}"
+    return table(header, body, rows, numeric=2)
 
 
 def answers(view: View, rows: int) -> str:

@@ -96,6 +96,11 @@ class View:
         return [row for row in self.rows("performance") if row["metric"] not in LEAD_METRICS and _known(row)]
 
     @cached_property
+    def step_rows(self) -> list[JsonObject]:
+        """The rows of sweeps, each level under a name of its own."""
+        return [row | {"cell": f"{row['scenario']}.{row['workload']}"} for row in self.rows("steps") if _known(row)]
+
+    @cached_property
     def blind(self) -> bool:
         """Whether any interval of the first table comes from within one run."""
         return any(blind(told) for row in self.lead_rows for told in (row.get("speed_ratio") or {}).values())

@@ -59,6 +59,7 @@ def html(comparison: JsonObject) -> str:
             for check in view.failed_checks[:12]
         ],
         speed=SpeedTable.make(view, view.lead_rows),
+        steps=SpeedTable.make(view, view.step_rows),
         other_speed=SpeedTable.make(view, view.other_rows),
         groups=groups(view),
         problems=problems(view),

@@ -33,6 +33,7 @@ def _render(view: View, rows: int) -> str:
     sections = [
         _head(view),
         figures.speed(view, rows),
+        figures.steps(view, rows),
         figures.answers(view, rows),
         figures.time(view, rows),
         checks.audit(view, rows),

@@ -64,6 +64,8 @@ def concurrency(facts: CellFacts) -> Finding:
 
     def check(round_: RoundFacts) -> Finding:
         steady = round_.figures.steady
+        if round_.figures.steps:
+            return _levels_reached(round_)
         if steady.asked is None:
             mean = steady.mean_in_flight
             return not_applicable(f"no fixed concurrency is asked; {mean or 0:.1f} were in flight on average")
@@ -86,6 +88,18 @@ def concurrency(facts: CellFacts) -> Finding:
         return warned(evidence) if share < AT_ASKED_WARN else passed(evidence)
 
     return facts.each(check)
+
+
+def _levels_reached(round_: RoundFacts) -> Finding:
+    """Of a sweep over users: each level was held by as many in flight."""
+    held = {level: figures.steady for level, figures in round_.figures.steps.items()}
+    if any(steady.asked is None for steady in held.values()):
+        rates = ", ".join(f"{level:g}" for level in held)
+        return not_applicable(f"no fixed concurrency is asked, but {rates} requests a second")
+    for level, steady in held.items():
+        if steady.reached != level:
+            return failed(f"{steady.reached} in flight at once, {level:g} asked in this step")
+    return passed(f"{', '.join(f'{level:g}' for level in held)} in flight, each in its step")
 
 
 @cell_check("client healthy")
@@ -148,6 +162,8 @@ def no_drift(facts: CellFacts) -> Finding:
     """
 
     def check(round_: RoundFacts) -> Finding:
+        if round_.capture.asked.get("shape") in ("sweep", "ramp"):
+            return not_applicable("the load changes as it is asked to")
         good = round_.figures.good
         good = good[good["tpot_ms"].gt(0)].sort_values("sent_ms")
         if len(good) < DRIFT_FROM:

@@ -37,14 +37,21 @@ Rounds = Sequence[tuple[int, CellFigures]]
 
 
 def performance_rows(
-    cell: str, scenario: str, workload: str, engines: Mapping[str, Rounds], baseline: str, margin: float
+    cell: str,
+    scenario: str,
+    workload: str,
+    engines: Mapping[str, Rounds],
+    baseline: str,
+    margin: float,
+    *,
+    metrics: Sequence[str] = METRICS,
 ) -> list[JsonObject]:
-    """One row a metric that any engine has a figure for.
+    """One row for each of the metrics that any engine has a figure for.
 
     `engines` has the cell's rounds of each engine; `margin` is what counts as equally fast, 0.03 for 3%.
     """
     rows = []
-    for metric in METRICS:
+    for metric in metrics:
         told = {engine: _Figure(cell, metric, engine, rounds) for engine, rounds in engines.items()}
         if not any(metric in figures.values for rounds in engines.values() for _, figures in rounds):
             continue

@@ -79,6 +79,8 @@ def _caveats(comparison: JsonObject) -> list[str]:
             "One run per engine: the speed intervals are bootstrapped within the run and blind to the noise from run"
             " to run; ask for rounds = 3 or more to measure it."
         )
+    if sweeps := sorted({row["cell"] for row in comparison["steps"]}):
+        caveats.append(f"Figures of a whole sweep mix its levels ({', '.join(sweeps)}): read them step by step.")
     withheld = {
         row["cell"]
         for row in comparison["performance"]

@@ -18,7 +18,8 @@ from scoring.answers import GRADER_VERSION
 from scoring.captures import Capture, Round, Run, load_run
 from scoring.latency import CellFigures, cell_figures
 from scoring.series import cell_series
-from scoring.tasks import Prompt, TaskError, read_prompts
+from scoring.steps import step_figures, step_rows
+from scoring.tasks import Prompt, read_prompts
 
 SCHEMA_VERSION = 1
 DEFAULT_SPEED_MARGIN = 0.03
@@ -76,6 +77,7 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
         "verdict": {},
         "audit": rows,
         "performance": parts.performance,
+        "steps": parts.steps,
         "breakdown": parts.breakdown(),
         "quality": parts.quality,
         "divergence": parts.divergence,
@@ -95,6 +97,7 @@ class _Parts:
 
     audit: list[JsonObject] = field(default_factory=list)
     performance: list[JsonObject] = field(default_factory=list)
+    steps: list[JsonObject] = field(default_factory=list)
     quality: list[JsonObject] = field(default_factory=list)
     divergence: list[JsonObject] = field(default_factory=list)
     problems: list[JsonObject] = field(default_factory=list)
@@ -122,6 +125,7 @@ def _one_cell(run: Run, cell: str, parts: _Parts) -> None:
     figures = {e: [(c.round, f) for c, f in rounds] for e, rounds in captured.items() if rounds}
     margin = (run.profile.get("gate") or {}).get("threshold") or DEFAULT_SPEED_MARGIN
     parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline, margin)
+    parts.steps += step_rows(cell, scenario, workload, figures, run.baseline, margin)
     prompts = _prompts(run, workload)
     facts = {e: [audit.RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
     pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
@@ -135,6 +139,7 @@ def _one_cell(run: Run, cell: str, parts: _Parts) -> None:
 
 def _measure(run: Run, life: Round, capture: Capture, parts: _Parts) -> tuple[Capture, CellFigures]:
     figures = cell_figures(capture, run.profile.get("objectives"))
+    figures.steps = step_figures(capture, run.profile.get("objectives"))
     _gpu.add_gpu_figures(figures, _gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
     capture.engine = life.engine
     parts.series.append(cell_series(capture, figures))
@@ -153,10 +158,17 @@ def _names(cell: str, section: JsonObject, captures: list[Capture]) -> tuple[str
 
 
 def _prompts(run: Run, workload: str) -> list[Prompt]:
-    try:
-        return read_prompts(run.folder.workload(workload))
-    except TaskError:
-        return []
+    """What was asked. A run of plain Locust has no such file, and nothing to grade.
+
+    Raises:
+        ValueError: the file is damaged, or the manifest knows it and it is gone: answers would vanish from the report.
+    """
+    path = run.folder.workload(workload)
+    if path.exists():
+        return read_prompts(path)
+    if workload in (run.manifest.get("workloads") or {}):
+        raise ValueError(f"{path}: missing; without it no answer can be graded")
+    return []
 
 
 def _answers(

@@ -46,6 +46,8 @@ class CellFigures:
     values: dict[str, float | None] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     samples: dict[str, Floats] = field(default_factory=dict)
+    steps: dict[float, CellFigures] = field(default_factory=dict)
+    """Of a sweep: the figures of each level (`scoring.steps`)."""
 
 
 def per_request(capture: Capture) -> pd.DataFrame:

@@ -1,0 +1,91 @@
+"""A sweep step by step: each level of users (or of requests a second) is a load of its own, with figures of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from records import JsonObject
+from scoring._performance import Rounds, performance_rows
+from scoring.captures import Capture
+from scoring.latency import CellFigures, cell_figures
+
+METRICS = ("output_tok_s", "requests_s", "goodput_s", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "e2e_ms_p50")
+"""What is told of each step; the rest is in the records."""
+
+
+def step_figures(capture: Capture, objectives: Mapping[str, float | None] | None = None) -> dict[float, CellFigures]:
+    """Figures of every level that was reached, by the definitions of a cell; empty for a load without steps."""
+    if capture.asked.get("shape") != "sweep":
+        return {}
+    by_rate = bool(capture.requests["scheduled_ms"].notna().any())
+    level_of = _levels(capture)
+    found = {}
+    for level in sorted(set(level_of[level_of > 0].tolist())):
+        asked = {"shape": "open", "rate": level} if by_rate else {"shape": "closed", "users": int(level)}
+        found[level] = cell_figures(_part(capture, level_of == level, asked), objectives)
+    return found
+
+
+def step_rows(
+    cell: str, scenario: str, workload: str, engines: Mapping[str, Rounds], baseline: str, margin: float
+) -> list[JsonObject]:
+    """Performance rows of each level, with `level` and `by` (users or rate); the scenario reads `sweep, 4 users`."""
+    rows = []
+    for level in sorted({level for rounds in engines.values() for _, figures in rounds for level in figures.steps}):
+        reached = {
+            engine: [(number, figures.steps[level]) for number, figures in rounds if level in figures.steps]
+            for engine, rounds in engines.items()
+        }
+        reached = {engine: rounds for engine, rounds in reached.items() if rounds}
+        first = next(iter(reached.values()))[0][1]
+        by = "rate" if first.steady.asked is None else "users"
+        told = f"{scenario}, {level:g} {'a second' if by == 'rate' else 'user' if level == 1 else 'users'}"
+        found = performance_rows(cell, told, workload, reached, baseline, margin, metrics=METRICS)
+        rows += [row | {"level": level, "by": by} for row in found]
+    return rows
+
+
+def _steps(capture: Capture) -> dict[str, list[JsonObject]]:
+    """The steps of each worker on its own clock; those of a load without workers under every name."""
+    told = {str(w.get("worker")): w.get("steps") or [] for w in capture.scenario.get("workers") or []}
+    alone = capture.scenario.get("steps") or []
+    workers = {str(worker): told.get(str(worker)) or alone for worker in capture.origins}
+    return {worker: steps for worker, steps in workers.items() if steps}
+
+
+def _levels(capture: Capture) -> NDArray[np.float64]:
+    """The level at which each request was sent; 0 for what lies in no step."""
+    frame = capture.requests
+    level_of = np.zeros(len(frame))
+    sent = frame["sent_ms"].to_numpy(float)
+    for worker, steps in _steps(capture).items():
+        mine = (frame["worker"] == worker).to_numpy() & frame["measured"].to_numpy(bool)
+        for step in steps:
+            if step.get("start_ns") is None:
+                continue
+            start = (step["start_ns"] - capture.origins[worker]) / 1e6
+            end = np.inf if step.get("end_ns") is None else (step["end_ns"] - capture.origins[worker]) / 1e6
+            level_of[mine & (sent >= start) & (sent < end)] = step["level"]
+    return level_of
+
+
+def _part(capture: Capture, chosen: NDArray[np.bool_], asked: JsonObject) -> Capture:
+    """A capture of some of the requests, as if they had been a load of their own."""
+    chunks = capture.requests["chunks"].to_numpy(np.int64)
+    inside = np.repeat(chosen, chunks)
+    requests: pd.DataFrame = capture.requests[chosen].reset_index(drop=True)
+    return replace(
+        capture,
+        scenario={**capture.scenario, "asked": {**capture.asked, **asked}},
+        requests=requests,
+        chunk_ns=capture.chunk_ns[inside],
+        chunk_tokens=capture.chunk_tokens[inside],
+        offsets=np.concatenate([[0], np.cumsum(chunks[chosen])]).astype(np.int64),
+        texts=[],
+        reasonings=[],
+    )
