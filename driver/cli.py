@@ -54,9 +54,12 @@ def cli(arguments: list[str] | None = None) -> int:
         return code if isinstance(code, int) else int(ExitCode.DONE)
     except click.exceptions.Exit as end:
         return end.exit_code
-    except click.UsageError as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return int(ExitCode.USAGE)
+    except click.UsageError as error:
+        asked = error.ctx.command_path if error.ctx else "enginebench"
+        return _say(f"{error.format_message().rstrip('.')}; see {asked} --help", ExitCode.USAGE)
     except (Stopped, BenchError) as end:
         return _say(f"{end.message}; {end.hint}" if end.hint else end.message, end.exit_code)
     except ProfileError as error:

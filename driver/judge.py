@@ -146,12 +146,17 @@ def read_comparison(path: Path) -> JsonObject:
     """Read a comparison.
 
     Raises:
-        BenchError: it cannot be read.
+        BenchError: it cannot be read, or is none (exit code 2).
     """
     try:
-        return read_json(path)
-    except (OSError, ValueError) as error:
-        raise BenchError(f"{path}: {error}") from None
+        comparison = read_json(path)
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}; give a comparison-*.json of a run", ExitCode.USAGE) from None
+    except ValueError as error:
+        raise BenchError(str(error), ExitCode.USAGE) from None
+    if not {"schema_version", "baseline", "engines", "verdict"} <= comparison.keys():
+        raise BenchError(f"{path}: is no comparison; give a comparison-*.json of a run", ExitCode.USAGE)
+    return comparison
 
 
 def exit_code(comparison: JsonObject, *, all_ok: bool = True) -> ExitCode:

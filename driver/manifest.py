@@ -43,7 +43,9 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
             manifest = read_json(folder.manifest)
         except ValueError as error:
             raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
-        if changed := first_difference(manifest.get("profile"), profile.model_dump(mode="json")):
+        if not isinstance(manifest.get("profile"), dict):
+            raise BenchError(f"{folder.manifest}: holds no profile; the run cannot be finished, start a new one")
+        if changed := first_difference(manifest["profile"], profile.model_dump(mode="json")):
             raise BenchError(
                 f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
                 " or use another --run-id",

@@ -45,11 +45,10 @@ def load_workloads(profile: Profile) -> dict[str, Workload]:
 
 
 def write_workloads(folder: RunFolder, workloads: dict[str, Workload]) -> None:
-    """Write what a run's folder lacks; what it holds is what was asked, and stays."""
+    """Write each workload's file; to be called once the manifest agrees that these are the prompts that were asked."""
     folder.workloads.mkdir(parents=True, exist_ok=True)
     for name, workload in workloads.items():
-        if not folder.workload(name).exists():
-            tasks.write_prompts(folder.workload(name), workload.prompts)
+        tasks.write_prompts(folder.workload(name), workload.prompts)
 
 
 def load_workload(profile: Profile, workload: str) -> Workload:

@@ -12,7 +12,7 @@ from engines import EngineError
 from engines.build import BuildRequest, build
 
 
-@click.command(name="build")
+@click.command(name="build", short_help="Build llama.cpp from its pinned source, for this card or CPU.")
 @click.option("--cpu", is_flag=True, help="Without CUDA, also where a card is there.")
 @click.option(
     "--cuda-arch", multiple=True, help="CUDA architecture, such as 120 (RTX 5090) or 90 (H200); several allowed."

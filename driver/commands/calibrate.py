@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 READY_S = 30.0
 
 
-@click.command(name="calibrate")
+@click.command(name="calibrate", short_help="Is the load client on this host exact and cheap enough?")
 @click.option("--streams", default="1,8,64,256", show_default=True, help="Numbers of streams, with commas.")
 @click.option("--seconds", type=click.FloatRange(0.5, 600), default=4.0, show_default=True, help="For each number.")
 @click.option("--ttft-ms", type=click.FloatRange(0, 60_000), default=50.0, show_default=True)

@@ -30,7 +30,7 @@ def command(
     folder = open_run(run)
     if run_b is not None:
         if open_run(run_b).path.samefile(folder.path):
-            raise BenchError(f"{run} and {run_b} are one run; two different ones are needed", ExitCode.USAGE)
+            raise BenchError(f"{run} and {run_b}: two different runs are needed", ExitCode.USAGE)
         comparison, path = judge_runs(folder, open_run(run_b), engine_a, engine_b)
     elif engine_a or engine_b:
         raise BenchError("--engine-a and --engine-b choose engines of two runs: give RUN_B as well", ExitCode.USAGE)

@@ -12,7 +12,7 @@ from engines import EngineError
 from engines.convert import convert, unpack
 
 
-@click.command(name="convert")
+@click.command(name="convert", short_help="Make a BF16 GGUF of a Hugging Face folder, or the other way.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="The GGUF to write (with --unpack: the folder).")
 @click.option("--python", type=click.Path(path_type=Path), help="An interpreter that has torch and transformers.")

@@ -10,7 +10,7 @@ from driver.commands.run import execute
 from driver.profile import find_profile, load_profile
 
 
-@click.command(name="demo")
+@click.command(name="demo", short_help="The main job in a few minutes, without a GPU.")
 @click.option("--run-id", help="Finish or name a run, as with `run`.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench-out"), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")

@@ -30,7 +30,7 @@ READY_S = 60.0
 STOP_GRACE_S = 20.0
 
 
-@click.command(name="explore")
+@click.command(name="explore", short_help="Locust's web UI with live figures, in front of an engine.")
 @click.argument("target")
 @click.option("--scenario", type=click.Choice(SCENARIOS), default="closed_loop", show_default=True)
 @click.option("--port", type=click.IntRange(1, 65535), help="Of the web UI; a free one is taken without.")

@@ -9,7 +9,7 @@ import click
 from driver.errors import BenchError, ExitCode
 
 
-@click.command(name="fetch")
+@click.command(name="fetch", short_help="Get GSM8K and AIME 2025, pinned.")
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option("--from", "source_file", type=click.Path(path_type=Path), help="Import a local copy (JSONL or Parquet).")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Default: ENGINEBENCH_DATA, else the user's cache.")

@@ -15,7 +15,7 @@ from driver.progress import Display
 from driver.ship import parse_target, run_there, ship_to_file, ship_to_host
 
 
-@click.command(name="ship")
+@click.command(name="ship", short_help="Take the project to a host without network, and run there.")
 @click.argument("target", metavar="HOST:DIR|FILE.tar")
 @click.option("--run", "profile", metavar="PROFILE", help="Then build and run PROFILE there, and bring the run back.")
 @click.option("--run-id", help="Name of the run; the same name follows or finishes it.")
