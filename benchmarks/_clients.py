@@ -115,6 +115,15 @@ class FloorOrjson(Floor):
         super().__init__("orjson")
 
 
+class FloorLate(Floor):
+    """One that parses nothing while it runs: its lag is what the machine and Python's sockets allow."""
+
+    name = "floor, parsed later"
+
+    def __init__(self) -> None:
+        super().__init__("late")
+
+
 class _Naive(Client):
     file: ClassVar[str]
 

@@ -1,39 +1,46 @@
 """Error and cost of the load client beside the floor: 64 streams, 100 tokens at 10 ms, TTFT 50 ms, a role chunk first.
 
-    python -m benchmarks.cost [--rounds 5] [--requests 640] [--json FILE]
+    python -m benchmarks.cost [free] [four] [together] [--rounds 5] [--requests 640] [--json FILE]
 
-Four settings, each against its own server: streams that run free; four tokens a chunk; all ticking together; and the
-start of the process. Clients take turns within a round; medians of the rounds, and ratios within a round.
+Three settings, each against its own server: streams that run free (and the start of the process); four tokens a chunk;
+all ticking together. Clients take turns within a round; medians of the rounds, and ratios within a round.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._clients import Client, Floor, FloorOrjson, Job, Ours, marginal_cpu_us, measure
+from benchmarks._clients import Client, Floor, FloorLate, FloorOrjson, Job, Ours, marginal_cpu_us, measure
 from benchmarks._harness import PacingServer, finish, median, parser, progress, show
 
 STREAMS, TOKENS = 64, 100
 
 
-def rounds_of(
-    clients: Sequence[Client], *, rounds: int, requests: int, streams: int, cpu: bool, **schedule: Any
-) -> dict[str, list[dict[str, float]]]:
+Rounds = dict[str, list[dict[str, float]]]
+"""Figures of every round, by client."""
+Rows = list[list[Any]]
+"""Figure, measured, must, aim."""
+
+
+def rounds_of(clients: Sequence[Client], asked: argparse.Namespace, *, cpu: bool, **schedule: Any) -> Rounds:
     """Figures of every round by client, with the clients taking turns."""
-    found: dict[str, list[dict[str, float]]] = {client.name: [] for client in clients}
+    found: Rounds = {client.name: [] for client in clients}
     with tempfile.TemporaryDirectory() as scratch, PacingServer(**schedule) as server:
-        for number in range(rounds):
+        for number in range(asked.rounds):
             for client in clients:
-                with progress(f"round {number + 1} of {rounds}, {client.name}"):
+                with progress(f"round {number + 1} of {asked.rounds}, {client.name}"):
                     folder = Path(scratch) / f"{number}-{client.name.replace(' ', '-')}"
-                    job = Job(server.port, streams, requests, TOKENS, folder)
+                    job = Job(server.port, STREAMS, asked.requests, TOKENS, folder)
                     out = measure(client, server, job)
                     seen = out.accuracy
-                    if seen is None or out.told.ok != requests:
-                        raise SystemExit(f"{client.name}: {out.told.ok} of {requests} ok\n{out.ran.output[-2000:]}")
+                    if seen is None or out.told.ok != asked.requests:
+                        raise SystemExit(
+                            f"{client.name}: {out.told.ok} of {asked.requests} ok\n{out.ran.output[-2000:]}"
+                        )
                     found[client.name].append({
                         "cpu_us_per_chunk": marginal_cpu_us(client, server, job, out) if cpu else float("nan"),
                         "ttft_error_ms_p50": seen.ttft_error_ms_p50,
@@ -48,50 +55,74 @@ def rounds_of(
     return found
 
 
-def ratios(found: dict[str, list[dict[str, float]]], figure: str, name: str = "ours") -> list[float]:
+def ratios(found: Rounds, figure: str, name: str = "ours", by: str = "floor") -> list[float]:
     """A client's figure by the floor's, round by round."""
-    pairs = zip(found[name], found["floor"], strict=True)
+    pairs = zip(found[name], found[by], strict=True)
     return [ours[figure] / floor[figure] for ours, floor in pairs]
 
 
-def table(title: str, found: dict[str, list[dict[str, float]]]) -> None:
+def table(title: str, found: Rounds) -> None:
     """Medians by client."""
     figures = list(next(iter(found.values()))[0])
     rows = [[name, *(median([row[figure] for row in rows]) for figure in figures)] for name, rows in found.items()]
     show(title, ["client", *figures], rows)
 
 
+def _of(found: Rounds, figure: str) -> float:
+    return median([abs(row[figure]) for row in found["ours"]])
+
+
+def free(asked: argparse.Namespace) -> tuple[Rounds, Rows]:
+    """Streams that run free."""
+    found = rounds_of([Floor(), FloorOrjson(), Ours()], asked, cpu=True)
+    return found, [
+        ["CPU a chunk / floor's", median(ratios(found, "cpu_us_per_chunk")), "1.2", "0.8"],
+        ["TTFT error p50 / floor's", median(ratios(found, "ttft_error_ms_p50")), "1.5", "1.1"],
+        ["TTFT error p99 / floor's", median(ratios(found, "ttft_error_ms_p99")), "1.5", "1.1"],
+        ["TPOT error %", _of(found, "tpot_error_percent"), "0.2", "0.05"],
+        ["start to first request s", _of(found, "start_s"), "2", "1"],
+        ["RSS MiB", _of(found, "rss_mib"), "150", "80"],
+    ]
+
+
+def four(asked: argparse.Namespace) -> tuple[Rounds, Rows]:
+    """Four tokens a chunk."""
+    found = rounds_of([Floor(), Ours()], asked, cpu=False, tokens_per_chunk=4)
+    return found, [["TPOT error %, 4 tokens a chunk", _of(found, "tpot_error_percent"), "0.5", "0.1"]]
+
+
+def together(asked: argparse.Namespace) -> tuple[Rounds, Rows]:
+    """All streams ticking together. The floor that parses later shows what lag the machine itself has."""
+    found = rounds_of([Floor(), FloorLate(), Ours()], asked, cpu=False, grid=True)
+    floors = (Floor.name, FloorLate.name)
+    limit = [[f"the same / {name}'s", median(ratios(found, "lag_us_p50", by=name)), None, None] for name in floors]
+    return found, [
+        ["lag p50 us, ticking together", _of(found, "lag_us_p50"), "60", "30"],
+        *limit,
+        ["lag p99 us, ticking together", _of(found, "lag_us_p99"), "1000", "300"],
+    ]
+
+
+SETTINGS = {"free": free, "four": four, "together": together}
+
+
 def main() -> int:
     """Measure, print tables and the ratios that count."""
     arguments = parser(__doc__)
+    arguments.add_argument("settings", nargs="*", help="free, four, together; all where none is named")
     arguments.add_argument("--requests", type=int, default=640)
     asked = arguments.parse_args()
-    same = {"rounds": asked.rounds, "requests": asked.requests, "streams": STREAMS}
-    free = rounds_of([Floor(), FloorOrjson(), Ours()], **same, cpu=True)
-    four = rounds_of([Floor(), Ours()], **same, cpu=False, tokens_per_chunk=4)
-    together = rounds_of([Floor(), Ours()], **same, cpu=False, grid=True)
-    table(f"{STREAMS} streams that run free", free)
-    table("four tokens a chunk", four)
-    table("all ticking together", together)
-
-    def of(found: dict[str, list[dict[str, float]]], figure: str) -> float:
-        return median([abs(row[figure]) for row in found["ours"]])
-
-    rows = [
-        ["CPU a chunk / floor's", median(ratios(free, "cpu_us_per_chunk")), "1.2", "0.8"],
-        ["TTFT error p50 / floor's", median(ratios(free, "ttft_error_ms_p50")), "1.5", "1.1"],
-        ["TTFT error p99 / floor's", median(ratios(free, "ttft_error_ms_p99")), "1.5", "1.1"],
-        ["TPOT error %", of(free, "tpot_error_percent"), "0.2", "0.05"],
-        ["TPOT error %, 4 tokens a chunk", of(four, "tpot_error_percent"), "0.5", "0.1"],
-        ["lag p50 us, ticking together", of(together, "lag_us_p50"), "60", "30"],
-        ["lag p99 us, ticking together", of(together, "lag_us_p99"), "1000", "300"],
-        ["lag p50 / floor's, ticking together", median(ratios(together, "lag_us_p50")), None, None],
-        ["lag p99 / floor's, ticking together", median(ratios(together, "lag_us_p99")), None, None],
-        ["start to first request s", of(free, "start_s"), "2", "1"],
-        ["RSS MiB", of(free, "rss_mib"), "150", "80"],
-    ]
+    chosen = asked.settings or list(SETTINGS)
+    if unknown := set(chosen) - set(SETTINGS):
+        arguments.error(f"{min(unknown)}: one of {', '.join(SETTINGS)} was expected")
+    found: dict[str, Rounds] = {}
+    rows: Rows = []
+    for name in chosen:
+        found[name], more = SETTINGS[name](asked)
+        table(SETTINGS[name].__doc__ or name, found[name])
+        rows += more
     show("ours", ["figure", "measured", "must be <=", "aim"], rows)
-    finish(asked.json, {"free": free, "four_tokens_a_chunk": four, "together": together, "ours": rows})
+    finish(asked.json, {**found, "ours": rows})
     return 0
 
 

@@ -1,6 +1,6 @@
 """Records lost when a distributed run is stopped: every answer that the server finished must be in requests.jsonl.
 
-    python -m benchmarks.distributed_stops [--stops 5] [--kinds sigterm,run-time,requests,button]
+    python -m benchmarks.distributed_stops [--stops 5] [--kinds sigterm,run-time,requests,button] [--seed 1]
 
 One master and two workers (`--processes 2`), eight streams. Kinds: `sigterm` to the master in the middle, Locust's own
 `-t`, `--requests` reached, and the web UI's stop button. The server's log says what was answered; a request is found
@@ -128,11 +128,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stops", type=int, default=5, help="of each kind")
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--seed", type=int, default=1, help="of the moments at which it is stopped")
     asked = parser.parse_args()
     kinds = asked.kinds.split(",")
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"--kinds: {', '.join(sorted(unknown))} is none of {', '.join(KINDS)}")
-    moment = random.Random(1)
+    moment = random.Random(asked.seed)
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     print("| stop | stops | answered | recorded | lost | trouble |\n| --- | --- | --- | --- | --- | --- |")
     lost = troubles = 0
