@@ -12,8 +12,9 @@ import orjson
 from locust import User, task
 
 from locustfiles import _run
+from locustfiles._connection import Connection, StreamError
+from locustfiles._reply import Reply
 from locustfiles._session import Session
-from locustfiles._stream import Connection, Reply, StreamError
 from locustfiles._tickets import Ticket
 from locustfiles._understand import Exchange, retry_after_s
 from records import ErrorKind

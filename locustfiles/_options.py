@@ -9,7 +9,7 @@ from typing import Any
 
 from locust.argument_parser import LocustArgumentParser
 
-from locustfiles._stream import Target
+from locustfiles._target import Target
 
 
 class UsageError(ValueError):

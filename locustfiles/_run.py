@@ -13,10 +13,10 @@ from locust.runners import MasterRunner, WorkerRunner
 
 from locustfiles import _collector, _distributed, _hooks, _webui
 from locustfiles._admission import close_on_time
+from locustfiles._connection import Connection, StreamError
 from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._parent import end_with_driver, end_with_master
 from locustfiles._session import Session
-from locustfiles._stream import Connection, StreamError
 from locustfiles._tickets import Prompts, Shard
 
 log = logging.getLogger("enginebench")
