@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import select
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -32,6 +35,17 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            # click would make exit code 1 of it, which means a regression here.
+            raise _PipeError(str(error)) from error
+
+
+class _PipeError(Exception):
+    """The other end of a pipe was closed."""
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="enginebench")
@@ -48,9 +62,9 @@ def cli(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code (see `driver.errors.ExitCode`); errors are one line on stderr, never a traceback.
     """
-    _listen()
     try:
-        code = _group.main(arguments, prog_name="enginebench", standalone_mode=False)
+        with _signals_as_exceptions():
+            code = _group.main(arguments, prog_name="enginebench", standalone_mode=False)
         return code if isinstance(code, int) else int(ExitCode.DONE)
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -59,14 +73,14 @@ def cli(arguments: list[str] | None = None) -> int:
         return int(ExitCode.USAGE)
     except click.UsageError as error:
         asked = error.ctx.command_path if error.ctx else "enginebench"
-        return _say(f"{error.format_message().rstrip('.')}; see {asked} --help", ExitCode.USAGE)
+        told = " ".join(error.format_message().split()).rstrip(".")
+        return _say(f"{told}; see {asked} --help", ExitCode.USAGE)
     except (Stopped, BenchError) as end:
         return _say(f"{end.message}; {end.hint}" if end.hint else end.message, end.exit_code)
     except ProfileError as error:
         return _say(str(error), ExitCode.USAGE)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitCode.DONE)
+    except _PipeError as error:
+        return int(ExitCode.DONE) if _reader_left() else _say(str(error), ExitCode.FAILURE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}", ExitCode.FAILURE)
@@ -91,11 +105,29 @@ def _fault(error: Exception) -> str:
     return f"a fault of enginebench ({type(error).__name__}: {told}; {place}); ENGINEBENCH_DEBUG=1 shows its traceback"
 
 
-def _listen() -> None:
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Under nohup, or in the background of a script, a signal is ignored on purpose.
-        if signal.getsignal(sign) is not signal.SIG_IGN:
-            signal.signal(sign, _stop)
+def _reader_left() -> bool:
+    """Whether stdout went to a pipe whose reader has ended, such as `head`: then all is said that was wanted."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    if not poll.poll(0):
+        return False
+    # Python flushes once more at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
+
+
+@contextmanager
+def _signals_as_exceptions() -> Iterator[None]:
+    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    # Under nohup, or in the background of a script, a signal is ignored on purpose.
+    heard = [sign for sign, handler in before.items() if handler is not signal.SIG_IGN]
+    for sign in heard:
+        signal.signal(sign, _stop)
+    try:
+        yield
+    finally:
+        for sign in heard:
+            signal.signal(sign, before[sign])
 
 
 def _stop(signum: int, frame: FrameType | None) -> NoReturn:
