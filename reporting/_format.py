@@ -70,7 +70,7 @@ def quantity(value: float | None, unit: str | None) -> str:
 
 def ratio(value: float | None, ci: Sequence[float] | None = None) -> str:
     """A ratio with as many digits as its interval needs."""
-    return UNKNOWN if value is None else f"{value:.{_places(ci)}f}×"
+    return UNKNOWN if value is None else f"{_end(value, _places(ci))}×"
 
 
 def interval(ci: Sequence[float] | None) -> str:
@@ -79,9 +79,9 @@ def interval(ci: Sequence[float] | None) -> str:
 
 
 def _end(value: float, places: int) -> str:
-    """An end of an interval; a very wide one keeps its magnitude instead of digits: 0.0042, 114."""
+    """A ratio or an end of its interval; a very wide one keeps its magnitude instead of digits: 0.0042, 10.2, 114."""
     if value >= 10:
-        return f"{value:,.0f}"
+        return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
     return f"{value:.2g}" if 1e-4 < value < 0.05 else f"{value:.{places}f}"
 
 
@@ -104,10 +104,12 @@ def ratio_with_interval(told: dict[str, Any] | None) -> str:
     if not told or told.get("value") is None:
         return UNKNOWN
     ci = told.get("ci")
-    dagger = DAGGER if blind(told) else ""
-    return (
-        " ".join(part for part in (ratio(told["value"], ci), interval(ci), word(told.get("verdict"))) if part) + dagger
-    )
+    return " ".join(part for part in (ratio(told["value"], ci), interval(ci), verdict_word(told)) if part)
+
+
+def verdict_word(told: JsonObject) -> str:
+    """The verdict of a `speed_ratio` entry, with a dagger where its interval is blind to run noise; may be empty."""
+    return word(told.get("verdict")) + (DAGGER if blind(told) else "")
 
 
 def share(value: float | None) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from records import JsonObject
-from reporting._format import LEAD_METRICS, blind, count, ratio, word
+from reporting._format import LEAD_METRICS, blind, count, ratio, verdict_word
 
 STATUSES = ("fail", "warn", "unknown", "pass", "not_applicable")
 
@@ -150,7 +150,7 @@ class View:
         spread = ratio(min(values))
         if ratio(max(values)) != spread:
             spread += f" to {ratio(max(values))}"
-        verdicts = Counter(word(r.get("verdict")) or "no verdict" for r in told if r.get("value") is not None)
+        verdicts = Counter(verdict_word(r) or "no verdict" for r in told if r.get("value") is not None)
         words = ", ".join(f"{name} in {count(number, 'cell')}" for name, number in verdicts.most_common())
         return (
             f"throughput {spread} ({words})" if len(values) > 1 else f"throughput {spread} ({next(iter(verdicts), '')})"

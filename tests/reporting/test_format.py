@@ -54,3 +54,8 @@ def test_points_are_signed() -> None:
 
 def test_a_very_wide_interval_keeps_its_magnitude() -> None:
     assert _format.interval([0.0042, 114.28]) == "[0.0042, 114]"
+
+
+def test_a_ratio_and_its_interval_are_rounded_alike() -> None:
+    told = {"value": 10.213, "ci": [9.924, 10.4996], "verdict": "faster", "method": "Welch on log rounds"}
+    assert _format.ratio_with_interval(told) == "10.2× [9.92, 10.5] faster"
