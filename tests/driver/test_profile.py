@@ -4,7 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from driver._profile_model import Profile
+from driver._profile_sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
 from driver.errors import BenchError
 from driver.profile import ProfileError, load_profile, parse_profile, resolve_model
 from driver.workloads import load_workload
@@ -150,3 +153,11 @@ def test_worked_examples_come_before_each_problem_and_are_named_in_the_manifest(
     )
     with pytest.raises(BenchError, match=r"^perf-short: worked examples"):
         load_workload(parse_profile(values, "p.toml"), "perf-short")
+
+
+@pytest.mark.parametrize("section", [Profile, Sampling, EngineSection, WorkloadSection, Cell, Objectives, Gate])
+def test_every_key_of_a_profile_is_explained(section: type[BaseModel]) -> None:
+    explained = (ROOT / "docs" / "profiles.md").read_text()
+    sections = {"engines", "cells", "workloads", "sampling", "objectives", "parity_margin", "gate"}
+    for key in section.model_fields:
+        assert (f"[{key}" if key in sections else f"`{key}") in explained, key
