@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from locustfiles._answer import Answer
+from locustfiles._decode import decode
+from locustfiles._json import whole
 from locustfiles._reply import End, Reply
-from locustfiles._sse import Answer, decode, whole
 from locustfiles._tickets import Ticket
 from records import ErrorKind, Phase, Record
 

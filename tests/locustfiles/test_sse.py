@@ -1,13 +1,17 @@
 """The decoder: bytes in, events and answers out."""
 
+import copy
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from locustfiles._sse import Answer, Event, SSEDecoder, decode, whole
+from locustfiles._answer import Answer
+from locustfiles._decode import decode
+from locustfiles._json import whole
+from locustfiles._sse import Event, SSEDecoder
 from records import ErrorKind
 
 
@@ -117,6 +121,52 @@ def test_no_bytes_make_the_decoder_raise(data: bytes, cuts: list[int]) -> None:
     for piece in (data, b"data: " + data + b"\n\n"):
         *_, answer = decode([(1, part) for part in split(piece, cuts)])
         answer.verdict()
+
+
+VALUES = st.sampled_from(
+    [None, 0, 1, 5, True, "", "a", "\u2028\U0001f600", "stop", [], [{}, {}], [1], {}, {"content": "b"}]
+)
+PLACES = [
+    *((), ("id",), ("error",), ("usage",), ("usage", "completion_tokens"), ("timings",), ("system_fingerprint",)),
+    *(("extra",), ("choices",), ("choices", 0), ("choices", 1), ("choices", 0, "index"), ("choices", 0, "logprobs")),
+    *(("choices", 0, "finish_reason"), ("choices", 0, "logprobs", "content"), ("choices", 0, "delta")),
+    *(("choices", 0, "delta", name) for name in ("content", "reasoning", "reasoning_content", "role", "tool_calls")),
+]
+
+
+def changed(content: str, changes: list[tuple[tuple[Any, ...], Any]]) -> Any:
+    """A delta of nothing but content, with other values in some of its places."""
+    chunk: Any = said(content)
+    for place, shared in changes:
+        value = copy.deepcopy(shared)
+        if not place:
+            return value
+        at = chunk
+        for key in place[:-1]:
+            if isinstance(at, dict):
+                at = at.setdefault(key, {})
+            elif isinstance(at, list) and isinstance(key, int) and key < len(at):
+                at = at[key]
+        if isinstance(at, dict):
+            at[place[-1]] = value
+        elif isinstance(at, list):
+            at.append(value)
+    return chunk
+
+
+CHUNKS = st.builds(
+    changed, st.sampled_from(["a", "b c", ""]), st.lists(st.tuples(st.sampled_from(PLACES), VALUES), max_size=2)
+)
+
+
+@settings(max_examples=400)
+@given(st.lists(CHUNKS, max_size=5))
+def test_an_event_that_comes_in_one_piece_says_what_it_says_byte_by_byte(chunks: list[Any]) -> None:
+    # One whole event a read goes a shorter way through the decoder, but for the first.
+    lines = [b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in (said("x"), *chunks)]
+    *_, at_once = decode(list(enumerate(lines)))
+    *_, in_crumbs = decode([(n, line[i : i + 1]) for n, line in enumerate(lines) for i in range(len(line))])
+    assert at_once == in_crumbs
 
 
 def test_a_role_chunk_is_not_a_first_token() -> None:
