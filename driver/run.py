@@ -45,8 +45,8 @@ def run_profile(
     Raises:
         BenchError: whatever stops the run; all that was measured stays in the folder, and the same run id goes on.
     """
-    if run_id is not None and not NAME.fullmatch(run_id):
-        raise BenchError(f"--run-id {run_id!r}: use letters, digits, '.', '_' and '-' only", ExitCode.USAGE)
+    if run_id is not None:
+        require_run_id(run_id)
     # Before the folder: what can't be asked leaves none behind.
     workloads = load_workloads(profile)
     folder = RunFolder(out / (run_id or new_run_id(profile)))
@@ -68,6 +68,17 @@ def run_profile(
             manifest["took_s"] = round(time.monotonic() - started, 1)
             write_json(folder.manifest, manifest)
     return RunResult(folder, all_ok)
+
+
+def require_run_id(run_id: str) -> None:
+    """A run's name becomes a folder's.
+
+    Raises:
+        BenchError: it can't be one (exit code 2).
+    """
+    if not NAME.fullmatch(run_id):
+        expected = "letters, digits, '.', '_' and '-' were expected, a letter or digit first, at most 64"
+        raise BenchError(f"--run-id {run_id!r}: {expected}", ExitCode.USAGE)
 
 
 @contextmanager

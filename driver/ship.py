@@ -14,7 +14,7 @@ from driver._ship_pack import Part, ShipOptions, collect, write_part
 from driver._ship_remote import Remote
 from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile import load_profile
-from records import NAME
+from driver.run import require_run_id
 
 Say = Callable[[str], None]
 SETUP = "sh driver/_ship_setup.sh"
@@ -97,8 +97,7 @@ def run_there(remote: Remote, profile: str, run_id: str | None, out: Path, say: 
     """
     loaded = load_profile(profile)
     run_id = run_id or f"{loaded.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    if not NAME.fullmatch(run_id):
-        raise BenchError(f"--run-id {run_id!r}: use letters, digits, '.', '_' and '-' only", ExitCode.USAGE)
+    require_run_id(run_id)
     again = f"the run goes on there; follow it with the same command and --run-id {run_id}"
     builds = any(engine.kind == "llama_cpp" and engine.binary in (None, "build") for engine in loaded.engines)
     say(f"run {run_id} on {remote.host}")

@@ -204,7 +204,8 @@ def _unpack(archive: Path, inside: str, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         inner.rename(folder)
     except (tarfile.TarError, EOFError) as error:
-        raise EngineError(f"{archive}: broken archive: {error}") from None
+        # Of a file that is no archive at all, tarfile tells a line for each format that it is not.
+        raise EngineError(f"{archive}: broken archive: {str(error).splitlines()[0].rstrip(':')}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -68,9 +68,9 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
         EngineError: no source, compiler, nvcc or disk, a failed build, or a binary that this CPU can't run.
     """
     cuda = request.cuda if request.cuda is not None else bool(request.cuda_arch or gpu_inventory())
+    arches = _arches(request) if cuda else []
     source = find_source(request.source, complete=cuda, say=say)
     compiler = _compiler()
-    arches = _arches(request) if cuda else []
     nvcc = _nvcc(arches) if cuda else None
     flags = _flags(arches)
     identity = json.dumps([source.identity, flags, compiler, nvcc])

@@ -176,7 +176,9 @@ def unpack(gguf: Path, out: Path, *, python: Path | None, say: Say) -> None:
     """
     try:
         template = read_gguf(gguf).metadata.get("tokenizer.chat_template")
-    except (GgufError, OSError) as error:
+    except OSError as error:
+        raise EngineError(f"convert: {gguf}: {error.strerror}") from None
+    except GgufError as error:
         raise EngineError(f"convert: {error}") from None
     interpreter = python or environment(say)
     say(f"unpacking {gguf.name} into {out}")

@@ -42,6 +42,8 @@ def command(streams: str, seconds: float, json_file: Path | None, together: bool
     from engines import EngineConfig, EngineError, create, running
 
     counts = _counts(streams)
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise BenchError(f"--json {json_file}: there is no such folder", ExitCode.USAGE)
     server_core, client_core = _cores()
     engine: Any = create(EngineConfig("pacing", "pacing", options={**schedule, "grid": together}))
     rows: list[Row] = []

@@ -31,13 +31,13 @@ def command(profile: Path | None, clean: bool, out: Path) -> int:
 
     Exit code 0 where nothing fails, 4 where a run would be refused.
     """
+    loaded = load_profile(profile) if profile is not None else None
     found = list(leftover_checks(clean=clean))
-    if profile is not None or not clean:
+    if loaded is not None or not clean:
         found += host_checks(out)
     _show("machine", found)
     failed = _failed(found)
-    if profile is not None:
-        loaded = load_profile(profile)
+    if loaded is not None:
         rows = list(workload_checks(loaded))
         _show("workloads", rows)
         failed += _failed(rows)

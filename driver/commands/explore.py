@@ -17,12 +17,13 @@ from typing import Any
 import click
 import requests
 
-from driver.errors import BenchError, ExitCode
+from driver.errors import BenchError, ExitCode, writing
 from driver.load import last_line
 from driver.profile import EngineSection, Profile, load_profile
 from driver.progress import Display
 from driver.setup import make_engine, ready_timeout_s
-from engines import EngineError, running
+from engines import EngineConfig, EngineError, create, running
+from scoring.tasks import TaskError, load_prompts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCENARIOS = ("closed_loop", "single", "concurrent_4", "concurrent_8", "open_loop", "ramp", "sweep")
@@ -48,12 +49,20 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
     TARGET is the URL of a running engine, or PROFILE:ENGINE (such as demo:llama-4slots), which is then started and,
     on Ctrl-C, stopped together with the UI.
     """
+    try:
+        load_prompts(prompts)
+    except TaskError as error:
+        raise BenchError(f"--prompts {error}", ExitCode.USAGE) from None
+    named = None if target.startswith(("http://", "https://")) else _section(target)
     out = out.absolute()
-    out.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     options = ["--prompts", str(Path(prompts).absolute()) if Path(prompts).is_file() else prompts]
-    if target.startswith(("http://", "https://")):
+    if named is None:
+        if not create(EngineConfig("target", "remote", url=target)).is_ready():
+            click.echo(f"no server answers at {target} now: start it before the test", err=True)
         return _serve(target, scenario, port, out, options)
-    profile, section = _section(target)
+    profile, section = named
     with _engine(profile, section, out) as engine:
         sampling = profile.sampling.model_dump(exclude_none=True)
         extras = {**engine.request_fields(sampling, fixed_length=False), **section.request_extras}
@@ -70,7 +79,7 @@ def _section(target: str) -> tuple[Profile, EngineSection]:
     """
     name, colon, wanted = target.rpartition(":")
     if not colon:
-        raise BenchError(f"{target}: a URL or PROFILE:ENGINE was expected, such as demo:llama-4slots", ExitCode.USAGE)
+        raise BenchError(f"{target!r}: a URL or PROFILE:ENGINE was expected, such as demo:llama-4slots", ExitCode.USAGE)
     profile = load_profile(name)
     for section in profile.engines:
         if section.name == wanted:

@@ -11,7 +11,7 @@ from driver.completion import ProfileArgument
 from driver.judge import exit_code, judge, to_json, write_reports
 from driver.plan import earlier_runs, estimate, lives
 from driver.profile import Profile, find_profile, load_profile
-from driver.progress import Display
+from driver.progress import Display, counted
 from driver.run import DEFAULT_OUT, run_profile
 from driver.workloads import load_workloads
 from reporting.terminal import summary
@@ -72,10 +72,10 @@ def plan_text(profile: Profile, out: Path) -> str:
     lines = [f"profile {profile.name}: {profile.description}", f"baseline {profile.baseline}"]
     for number, life in enumerate(lives(profile), start=1):
         engine = life.engine
-        lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}, {engine.slots} slots")
+        lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}, {counted(engine.slots, 'slot')}")
         for cell in life.cells:
             asked = cell.requests or workloads[cell.workload_name].measured * cell.samples
-            amount = f"{cell.duration_s:g} s" if cell.duration_s else f"{asked} requests"
+            amount = f"{cell.duration_s:g} s" if cell.duration_s else counted(asked, "request")
             fixed = "exactly" if cell.fixed_length else "at most"
             lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {fixed} {cell.max_tokens} tokens each")
     guess = estimate(profile, {name: workload.measured for name, workload in workloads.items()}, earlier_runs(out))

@@ -60,8 +60,8 @@ def profile(workload: str = "arithmetic", max_tokens: int = 4) -> str:
         (["run"], "Missing argument 'PROFILE'; see enginebench run --help"),
         (["run", "demo", "--rounds", "3"], "No such option '--rounds'"),
         (["run", "dmeo"], "dmeo: no such profile; give a TOML file, or one of demo, "),
-        (["run", "demo", "--run-id", "a/b"], "--run-id 'a/b': use letters, digits"),
-        (["run", "demo", "--run-id", "../b"], "--run-id '../b': use letters, digits"),
+        (["run", "demo", "--run-id", "a/b"], "--run-id 'a/b': letters, digits"),
+        (["run", "demo", "--run-id", "../b"], "--run-id '../b': letters, digits"),
         (["compare", "gone"], "gone: no run.json there"),
         (["score", "gone"], "gone: no run.json there"),
         (["report", "gone"], "gone: no run.json there"),
@@ -276,3 +276,36 @@ def test_json_on_stdout_is_json_alone(finished: Bench, tmp_path: Path, capsys: C
     for command in ("score", "compare"):
         assert cli([command, folder, "--json"]) in (0, 3)
         assert json.loads(capsys.readouterr().out)
+
+
+def test_a_missing_profile_is_all_that_doctor_says(capsys: Capsys) -> None:
+    assert cli(["doctor", "gone"]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and "gone: no such profile" in told.err
+
+
+def test_what_convert_and_build_cannot_use_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    monkeypatch.setenv("ENGINEBENCH_CACHE", str(tmp_path / "cache"))
+    Path("x.txt").write_text("no archive")
+    for arguments, says in (
+        (["convert", "gone.gguf", "--unpack", "--out", "x"], "convert: gone.gguf: No such file"),
+        (["build", "--cpu", "--source", "x.txt"], "x.txt: broken archive: file could not be opened"),
+        (["build", "--cuda-arch", "5x"], "--cuda-arch 5x: a number such as 120"),
+    ):
+        assert cli(arguments) == 4
+        assert says in one_line(capsys)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_what_explore_and_calibrate_cannot_use_is_told_before_anything_starts(capsys: Capsys) -> None:
+    for arguments, says in (
+        (["explore", "http://127.0.0.1:9", "--prompts", "gone.jsonl"], "--prompts gone.jsonl: no such prompts file"),
+        (["explore", ""], "'': a URL or PROFILE:ENGINE was expected"),
+        (["explore", "demo:other"], "demo: no engine 'other'; there are llama-4slots, llama-1slot"),
+        (["calibrate", "--json", "gone/x.json"], "--json gone/x.json: there is no such folder"),
+    ):
+        assert cli(arguments) == 2
+        assert says in one_line(capsys)
+    assert not Path("bench-out").exists()
