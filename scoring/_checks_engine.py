@@ -1,20 +1,11 @@
-"""Audit checks of an engine's lives: was each what it was asked to be, alone on the machine, and alive to the end?"""
+"""Audit checks of an engine's lives: was each what it was asked to be, and alive to the end?"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from scoring._gpu import throttle_reasons
 from scoring.audit import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
-from scoring.captures import Round
-
-MEMORY_TOLERANCE_MIB = 256
-"""GPU memory after an engine's end may exceed that before its start by so much (other contexts breathe)."""
-
-HARMLESS_THROTTLING = frozenset({"gpu_idle", "none", "applications_clocks_setting", "display_clock_setting"})
-POWER_CAP = "sw_power_cap"
-HARMFUL_SHARE = 0.01
-"""From this share of samples on, throttling is more than a blink."""
+from scoring.runs import Round
 
 
 @engine_check("context per slot")
@@ -131,6 +122,8 @@ def thinking(facts: EngineFacts) -> Finding:
             return unknown("the probe can't tell whether the engine thinks")
         if seen and not wanted:
             return failed("the probe got think text although thinking is off")
+        if wanted and not seen:
+            return warned("thinking is asked, but no think text was in the probe's answer")
         return passed("the probe got think text, as asked" if seen else "no think text in the probe's answer")
 
     return facts.each(check)
@@ -179,93 +172,8 @@ def alive(facts: EngineFacts) -> Finding:
     return facts.each(check)
 
 
-@engine_check("alone on the GPU")
-def alone(facts: EngineFacts) -> Finding:
-    """No other process was on the GPU when the engine was started or while it ran."""
-
-    def check(life: Round) -> Finding:
-        machine = life.state.get("machine") or {}
-        if _no_gpu(facts):
-            return not_applicable("no GPU on this host")
-        others = machine.get("cotenants")
-        if others is None:
-            return unknown("what else was on the GPU was not measured")
-        if others:
-            return failed(f"{len(others)} other on the GPU: {_listed(others)}")
-        return passed("no other process on the GPU")
-
-    return facts.each(check)
-
-
-@engine_check("GPU not throttled")
-def not_throttled(facts: EngineFacts) -> Finding:
-    """No throttling (power, heat, hardware) in the meter's samples."""
-
-    def check(life: Round) -> Finding:
-        if _no_gpu(facts):
-            return not_applicable("no GPU on this host")
-        rows = life.gpu_rows()
-        if not rows or not any("throttle" in gpu for row in rows for gpu in row.get("gpus") or []):
-            return unknown("throttling was not measured")
-        found = {k: n for k, n in throttle_reasons(rows).items() if k.lower() not in HARMLESS_THROTTLING}
-        if not found:
-            return passed(f"none in {len(rows)} samples")
-        told = ", ".join(f"{reason} in {100 * n / len(rows):.1f}%" for reason, n in sorted(found.items()))
-        # A power cap holds for all engines of a card alike: worth knowing, no reason to void.
-        serious = any(n / len(rows) > HARMFUL_SHARE for k, n in found.items() if k.lower() != POWER_CAP)
-        return failed(f"throttled: {told} of samples") if serious else warned(f"throttled: {told} of samples")
-
-    return facts.each(check)
-
-
-@engine_check("memory freed")
-def memory_freed(facts: EngineFacts) -> Finding:
-    """After the engine's end its port is free, none of its processes is left, and the GPU's memory is back."""
-
-    def check(life: Round) -> Finding:
-        machine: dict[str, Any] = life.state.get("machine") or {}
-        if life.state.get("kind") == "remote":
-            return not_applicable("a remote engine is not stopped by us")
-        if machine.get("processes_left"):
-            return failed(f"{machine['processes_left']} of its processes were left")
-        if machine.get("port_free_after") is False:
-            return failed("its port was still open after the end")
-        before, after = machine.get("vram_before_mib"), machine.get("vram_after_mib")
-        if before is not None and after is not None and after - before > MEMORY_TOLERANCE_MIB:
-            return failed(f"GPU memory {after:,.0f} MiB after the end, {before:,.0f} before the start")
-        if machine.get("processes_left") is None or machine.get("port_free_after") is None:
-            return unknown("what was left after the end was not measured")
-        if before is None or after is None:
-            if _no_gpu(facts):
-                return passed("no process and no port left")
-            return unknown("no process and no port left; GPU memory was not measured")
-        return passed(f"no process, no port left; GPU memory {before:,.0f} MiB before, {after:,.0f} after")
-
-    return facts.each(check)
-
-
-@engine_check("no swapping")
-def no_swapping(facts: EngineFacts) -> Finding:
-    """The engine's log shows no swap of KV blocks to host memory."""
-
-    def check(life: Round) -> Finding:
-        events = (life.state.get("log_findings") or {}).get("swap_events")
-        if events is None:
-            if life.state.get("kind") == "xserv":
-                return unknown("swap events were not read from the log")
-            return not_applicable("this kind of engine does not swap")
-        return failed(f"{events} swap events in its log") if events else passed("0 swap events in its log")
-
-    return facts.each(check)
-
-
 def _readback(life: Round, name: str) -> Any:
     return (life.state.get("readback") or {}).get(name)
-
-
-def _no_gpu(facts: EngineFacts) -> bool:
-    host = facts.run.manifest.get("host") or {}
-    return not host.get("gpu") and not any(life.folder.gpu.exists() for life in facts.rounds)
 
 
 def _differing(mine: dict[str, Any], other: dict[str, Any]) -> str | None:
@@ -277,8 +185,3 @@ def _differing(mine: dict[str, Any], other: dict[str, Any]) -> str | None:
 
 def _short(values: set[Any]) -> str:
     return ", ".join(sorted(str(value)[:12] for value in values))
-
-
-def _listed(others: list[Any]) -> str:
-    names = [str(o.get("name") or o.get("pid")) if isinstance(o, dict) else str(o) for o in others]
-    return ", ".join(names[:3])

@@ -6,7 +6,7 @@ from typing import Any
 
 from records import JsonObject
 from scoring.audit import Status
-from scoring.captures import Round, Run, cell_name, profile_cells
+from scoring.runs import Round, Run, cell_name, profile_cells
 
 _HOST = ("cpu", "cores", "kernel", "cpu_mhz_max")
 _CELL = ("requests", "duration_s", "samples", "max_tokens", "fixed_length", "users", "warmup")

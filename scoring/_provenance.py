@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from records import JsonObject
-from scoring.captures import Run
+from scoring.runs import Run
 
 
 def engine_card(run: Run, engine: str) -> JsonObject:

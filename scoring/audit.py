@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from records import JsonObject
-from scoring.captures import Capture, Round, Run
+from scoring.captures import Capture
 from scoring.latency import CellFigures
+from scoring.runs import Round, Run
 
 
 class Status(StrEnum):
@@ -176,4 +177,10 @@ def _row(check: str, engine: str, cell: str | None, finding: Finding) -> JsonObj
 
 def _load_checks() -> None:
     """The modules of checks import this one, so they are read when they are first needed."""
-    from scoring import _checks_engine, _checks_load, _checks_requests  # noqa: F401
+    from scoring import (  # noqa: F401
+        _checks_engine,
+        _checks_load,
+        _checks_machine,
+        _checks_requests,
+        _checks_responses,
+    )

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from records import JsonObject, RunFolder
-from scoring import _breakdown, _gpu, _merge, _summary, audit, divergence, quality
+from scoring import _breakdown, _gpu, _merge, _summary, audit, divergence, grading, quality
 from scoring._performance import performance_rows
 from scoring._provenance import engine_card, provenance
 from scoring.answers import GRADER_VERSION
-from scoring.captures import Capture, Round, Run, load_run
+from scoring.captures import Capture
 from scoring.latency import CellFigures, cell_figures
+from scoring.problems import problem_rows
+from scoring.runs import Round, Run, load_run
 from scoring.series import cell_series
 from scoring.steps import step_figures, step_rows
 from scoring.tasks import Prompt, read_prompts
@@ -181,14 +183,14 @@ def _answers(
     parts: _Parts,
 ) -> None:
     """Grade what can be graded, and compare the texts of every cell."""
-    golds = quality.graded_prompts(prompts)
+    golds = grading.graded_prompts(prompts)
     texts: dict[str, list[dict[divergence.Key, divergence.Answered]]] = {}
     if golds:
-        keys = quality.asked_keys(
+        keys = grading.asked_keys(
             golds, [c for rounds in captured.values() for c, _ in rounds], asks_all=run.asks_all(cell)
         )
         graded = {
-            engine: [quality.grade_capture(capture, golds, keys) for capture, _ in rounds]
+            engine: [grading.grade_capture(capture, golds, keys) for capture, _ in rounds]
             for engine, rounds in captured.items()
             if rounds
         }
@@ -198,8 +200,8 @@ def _answers(
             | quality.quality_row(graded, run.baseline, points / 100)
         )
         first = {engine: rounds[0] for engine, rounds in graded.items()}
-        parts.problems += quality.problem_rows(cell, workload, golds, first, run.baseline)
-        texts = {engine: [quality.answered(outcomes) for outcomes in rounds] for engine, rounds in graded.items()}
+        parts.problems += problem_rows(cell, workload, golds, first, run.baseline)
+        texts = {engine: [grading.answered(outcomes) for outcomes in rounds] for engine, rounds in graded.items()}
     else:
         texts = {e: [divergence.texts_of(capture) for capture, _ in rounds] for e, rounds in captured.items() if rounds}
     for row in divergence.rows(texts, run.baseline, answers=bool(golds)):
@@ -260,6 +262,6 @@ def score(folder: RunFolder) -> JsonObject:
         captures = [capture for rounds in captured.values() for capture, _ in rounds]
         scenario, workload = _names(cell, section, captures)
         prompts = _prompts(run, workload)
-        if quality.graded_prompts(prompts):
+        if grading.graded_prompts(prompts):
             _answers(run, cell, scenario, workload, captured, prompts, parts)  # type: ignore[arg-type]
     return {"grader_version": GRADER_VERSION, "quality": parts.quality, "problems": parts.problems}

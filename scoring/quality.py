@@ -1,113 +1,17 @@
-"""Answers: graded per engine, paired between engines, and held against an engine's own repeats.
-
-A row that is missing and a request that failed are wrong, and counted apart. Of several records for one prompt and
-sample the last good one counts, else the last.
-"""
+"""Answers summed up: accuracy of each engine, paired between engines, and held against an engine's own repeats."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from records import JsonObject
-from scoring import tasks, verdict
-from scoring.answers import grade
-from scoring.captures import Capture
-from scoring.divergence import Answered, Key
+from scoring import verdict
+from scoring.grading import Outcomes
 from scoring.sampling import pass_at_k
 from scoring.statistics import EQUIVALENCE_CONFIDENCE, mean_clustered, wilson
 
-COMPLETION_LIMIT = 8192
-"""Characters of a completion that a comparison carries."""
-COMPLETIONS_FOR_ALL = 3000
-"""Up to so many answers a cell, every completion is carried; beyond, only those that flipped or failed."""
 DEFAULT_MARGIN_POINTS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one prompt and sample. `error` is an error kind, or "missing" where there is no record."""
-
-    correct: bool
-    strict: bool
-    answer: str | None
-    method: str
-    truncated: bool
-    finish_reason: str | None
-    error: str | None
-    text: str
-    reasoning: str
-
-
-MISSING = Outcome(False, False, None, "none", False, None, "missing", "", "")
-
-Outcomes = dict[Key, Outcome]
-
-
-def graded_prompts(prompts: Iterable[tasks.Prompt]) -> dict[str, tasks.Prompt]:
-    """The measured prompts that have a gold, by id."""
-    return {p.prompt_id: p for p in prompts if p.gold is not None and p.pool == tasks.MEASURE}
-
-
-def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture], *, asks_all: bool) -> list[Key]:
-    """What every engine owes an answer to, in the workload's order.
-
-    All prompts with all samples; of a cell that asks a number of requests or a duration, what any engine was asked.
-    """
-    captures = list(captures)
-    samples = max((int(c.asked.get("samples") or 1) for c in captures), default=1)
-    keys = [(prompt_id, sample) for sample in range(samples) for prompt_id in prompts]
-    if asks_all:
-        return keys
-    asked = {key for c in captures for key in _keys(c)}
-    return [key for key in keys if key in asked]
-
-
-def _keys(capture: Capture) -> list[Key]:
-    measured = capture.measured
-    return [(str(p), int(s)) for p, s in zip(measured["prompt_id"], measured["sample"], strict=True)]
-
-
-def grade_capture(capture: Capture, prompts: Mapping[str, tasks.Prompt], keys: Sequence[Key]) -> Outcomes:
-    """Grade one engine's answers of one round."""
-    chosen: dict[Key, int] = {}
-    ok = capture.requests["ok"].to_numpy(bool)
-    finishes: list[str | None] = capture.requests["finish_reason"].tolist()
-    for row, key in zip(capture.measured.index, _keys(capture), strict=True):
-        before = chosen.get(key)
-        if before is None or ok[row] or not ok[before]:
-            chosen[key] = int(row)
-    outcomes: Outcomes = {}
-    for key in keys:
-        if (found := chosen.get(key)) is None:
-            outcomes[key] = MISSING
-            continue
-        finish = finishes[found]
-        text, reasoning = capture.texts[found], capture.reasonings[found]
-        if not ok[found]:
-            kind = str(capture.requests["error_kind"].iloc[found] or "error")
-            outcomes[key] = Outcome(False, False, None, "none", False, finish, kind, text, reasoning)
-            continue
-        prompt = prompts[key[0]]
-        judged = grade(prompt.task, text, prompt.gold, finish)
-        outcomes[key] = Outcome(
-            judged.correct,
-            judged.strict,
-            judged.answer,
-            str(judged.method),
-            judged.truncated,
-            finish,
-            None,
-            text,
-            reasoning,
-        )
-    return outcomes
-
-
-def answered(outcomes: Outcomes) -> dict[Key, Answered]:
-    """What can be compared as text: the outcomes without an error."""
-    return {key: Answered(o.reasoning + o.text, o.answer) for key, o in outcomes.items() if o.error is None}
 
 
 def engine_summary(outcomes: Outcomes) -> JsonObject:
@@ -230,48 +134,6 @@ def self_agreement(rounds: Sequence[Outcomes]) -> JsonObject | None:
         "flips": flips / len(pairs),
         "flip_share": flips / total,
         "answers_changed": changed / total,
-    }
-
-
-def problem_rows(
-    cell: str, workload: str, prompts: Mapping[str, tasks.Prompt], outcomes: Mapping[str, Outcomes], baseline: str
-) -> list[JsonObject]:
-    """One row for each prompt and sample, with every engine's answer, for the comparison's `problems`."""
-    keys = list(outcomes[baseline]) if baseline in outcomes else sorted({k for o in outcomes.values() for k in o})
-    rows = []
-    for key in keys:
-        prompt = prompts[key[0]]
-        verdicts = {engine: found[key] for engine, found in outcomes.items() if key in found}
-        flipped = len({o.correct for o in verdicts.values()}) > 1
-        carry = len(keys) <= COMPLETIONS_FOR_ALL or flipped or not all(o.correct for o in verdicts.values())
-        rows.append(
-            {
-                "cell": cell,
-                "workload": workload,
-                "prompt_id": key[0],
-                "sample": key[1],
-                "task": prompt.task,
-                "gold": prompt.gold,
-                "prompt": prompt.messages[-1]["content"][:COMPLETION_LIMIT],
-                "flipped": flipped,
-                "engines": {engine: _problem_engine(o, carry=carry) for engine, o in verdicts.items()},
-            }
-        )
-    return rows
-
-
-def _problem_engine(outcome: Outcome, *, carry: bool) -> JsonObject:
-    return {
-        "answer": outcome.answer,
-        "correct": outcome.correct,
-        "strict": outcome.strict,
-        "method": outcome.method,
-        "truncated": outcome.truncated,
-        "finish_reason": outcome.finish_reason,
-        "error": outcome.error,
-        "completion": outcome.text[:COMPLETION_LIMIT] if carry else None,
-        "completion_chars": len(outcome.text),
-        "reasoning": outcome.reasoning[:COMPLETION_LIMIT] if carry and outcome.reasoning else None,
     }
 
 

@@ -1,0 +1,177 @@
+"""Audit checks of the responses: in the mode that was asked, whole, cold, and plausible in their own word?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from records import ErrorKind
+from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
+
+CHUNKS_WARN, CHUNKS_FAIL = 1.02, 1.5
+"""Chunks with text for each token of the usage: more than one can't be."""
+MOST_TOKENS_A_CHARACTER = 4
+"""A character of four UTF-8 bytes can be four tokens, no more."""
+
+
+@cell_check("thinking off")
+def thinking_off(facts: CellFacts) -> Finding:
+    """No answer holds think text where thinking is off."""
+    wanted = bool(facts.run.profile.get("thinking"))
+
+    def check(round_: RoundFacts) -> Finding:
+        good = round_.figures.good
+        count = int(good["thought"].sum())
+        if not len(good):
+            return unknown("no request was ok")
+        if wanted:
+            told = f"thinking is asked, and {count} of {len(good)} answers think"
+            return not_applicable(told) if count else warned(told)
+        return (
+            failed(f"{count} of {len(good)} answers think") if count else passed(f"none of {len(good)} answers thinks")
+        )
+
+    return facts.each(check)
+
+
+@cell_check("not cut at the context")
+def not_cut(facts: CellFacts) -> Finding:
+    """No answer ended with finish_reason length before its own limit, and no prompt was too long for the context."""
+
+    def check(round_: RoundFacts) -> Finding:
+        measured = round_.figures.measured
+        refused = measured[measured["context_error"]]
+        if len(refused):
+            return failed(f"{len(refused)} prompts were refused as too long for the context")
+        good = round_.figures.good
+        ended = good[good["finish_reason"] == "length"]
+        known = ended[ended["completion_tokens"].notna() & ended["max_tokens"].notna()]
+        cut = known[known["completion_tokens"] < known["max_tokens"]]
+        context = _context(facts, round_)
+        if len(cut):
+            tokens = cut["completion_tokens"].median()
+            per_slot = "" if context is None else f"; each slot has {context:,} tokens of context"
+            return failed(
+                f"{len(cut)} of {len(good)} answers were cut at about {tokens:,.0f} tokens (finish=length),"
+                f" {cut['max_tokens'].median():,.0f} were allowed{per_slot}"
+            )
+        if len(known) < len(ended):
+            return unknown(f"{len(ended) - len(known)} answers ended at a limit and do not tell their tokens")
+        return passed(f"none of {len(good)} answers was cut before its own limit")
+
+    return facts.each(check)
+
+
+@cell_check("cache cold")
+def cache_cold(facts: CellFacts) -> Finding:
+    """No prompt token came from a cache, where cold prompts are asked for."""
+    if facts.run.profile.get("cache"):
+        return not_applicable("the profile asks for the cache")
+
+    def check(round_: RoundFacts) -> Finding:
+        good = round_.figures.good
+        told = good[["cached_tokens", "server_cache_n"]].max(axis=1)
+        if told.notna().sum() == 0:
+            return unknown("the engine does not tell cached tokens")
+        hits = good[told.gt(0)]
+        if len(hits):
+            return failed(f"{len(hits)} of {len(good)} requests hit the cache, {told.max():,.0f} tokens at most")
+        return passed(f"0 cached tokens in {int(told.notna().sum())} requests")
+
+    return facts.each(check)
+
+
+@cell_check("fixed length obeyed")
+def fixed_length(facts: CellFacts) -> Finding:
+    """Where a fixed length is asked, every answer has it: finish_reason length and max_tokens tokens."""
+
+    def check(round_: RoundFacts) -> Finding:
+        if not (facts.section.get("fixed_length") or round_.capture.asked.get("fixed_length")):
+            return not_applicable("answers end where the model ends")
+        good = round_.figures.good
+        if not len(good):
+            return unknown("no request was ok")
+        short = good[(good["finish_reason"] != "length") | good["completion_tokens"].lt(good["max_tokens"])]
+        over = good[good["completion_tokens"].gt(good["max_tokens"])]
+        if len(short) or len(over):
+            odd = short if len(short) else over
+            got = odd["completion_tokens"].median()
+            tokens = "an unknown number of" if pd.isna(got) else f"{got:,.0f}"
+            wanted = odd["max_tokens"].median()
+            return failed(
+                f"{len(short) + len(over)} of {len(good)} answers have {tokens} tokens instead of {wanted:,.0f}"
+            )
+        if good["completion_tokens"].isna().any():
+            return unknown("all ended with finish=length, but the engine does not tell tokens")
+        return passed(f"all {len(good)} answers have {good['max_tokens'].median():,.0f} tokens")
+
+    return facts.each(check)
+
+
+@cell_check("errors under the limit")
+def errors(facts: CellFacts) -> Finding:
+    """The share of failed measured requests is at most the profile's error_limit."""
+    limit = float(facts.run.profile.get("error_limit") or 0.0)
+
+    def check(round_: RoundFacts) -> Finding:
+        measured = round_.figures.measured
+        bad = measured[~measured["ok"]]
+        if not len(measured):
+            return failed("nothing was measured")
+        if not len(bad):
+            return passed(f"0 of {len(measured)} requests failed")
+        kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(Counter(bad["error_kind"]).items(), key=str))
+        evidence = f"{len(bad)} of {len(measured)} requests failed ({kinds}); the limit is {100 * limit:.3g}%"
+        return failed(evidence) if len(bad) / len(measured) > limit else warned(evidence)
+
+    return facts.each(check)
+
+
+@cell_check("never restarted")
+def never_restarted(facts: CellFacts) -> Finding:
+    """The engine answered as the same build from the first to the last request, and did not go away in between."""
+
+    def check(round_: RoundFacts) -> Finding:
+        frame = round_.figures.measured
+        gone = int((frame["error_kind"] == ErrorKind.ENGINE_GONE.value).sum())
+        if gone:
+            return failed(f"the engine was gone for {gone} requests")
+        told = set(frame["system_fingerprint"].dropna())
+        if len(told) > 1:
+            return failed(f"the engine's fingerprint changed within the cell: {', '.join(sorted(map(str, told)))}")
+        return passed("one fingerprint throughout" if told else "no request found the engine gone")
+
+    return facts.each(check)
+
+
+@cell_check("usage plausible")
+def usage_plausible(facts: CellFacts) -> Finding:
+    """Usage against the stream: no more chunks with text than tokens, no more tokens than the text can hold."""
+
+    def check(round_: RoundFacts) -> Finding:
+        good = round_.figures.good
+        told = good[good["completion_tokens"].gt(0)]
+        if told.empty:
+            return unknown("no usage: the tokens of the answers are not known")
+        if len(told) < len(good):
+            return warned(f"{len(good) - len(told)} of {len(good)} answers came without usage")
+        per_token = told["chunks"] / told["completion_tokens"]
+        most = told["completion_tokens"] > MOST_TOKENS_A_CHARACTER * told["chars"] + 8
+        evidence = (
+            f"{per_token.median():.2f} chunks a token, {(told['chars'] / told['completion_tokens']).median():.1f}"
+        )
+        evidence += f" characters a token; tokens from {', '.join(sorted(map(str, set(told['token_source']))))}"
+        if per_token.median() > CHUNKS_FAIL or most.mean() > 0.05:
+            return failed(evidence)
+        return warned(evidence) if per_token.median() > CHUNKS_WARN or most.any() else passed(evidence)
+
+    return facts.each(check)
+
+
+def _context(facts: CellFacts, round_: RoundFacts) -> int | None:
+    for life in facts.run.rounds.get(facts.engine, []):
+        if life.number == round_.number:
+            told = (life.state.get("readback") or {}).get("context_per_slot")
+            return int(told) if told is not None else None
+    return None

@@ -1,0 +1,134 @@
+"""Reading a run's folder: manifest and lives of each engine; captures are read one cell at a time, when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from records import JsonObject, RoundFolder, RunFolder, read_json
+from scoring.captures import Capture, load_capture
+
+
+@dataclass(slots=True)
+class Round:
+    """One life of an engine: what it was and where its captures lie."""
+
+    folder: RoundFolder
+    state: JsonObject
+    """engine.json; empty where there is none."""
+    label: str = ""
+    """What the engine is called in the comparison; its own name unless two runs are compared."""
+
+    @property
+    def engine(self) -> str:
+        return self.label or self.folder.engine
+
+    @property
+    def number(self) -> int:
+        return self.folder.number
+
+    def gpu_rows(self) -> list[JsonObject]:
+        """The GPU meter's samples, empty where nothing was measured."""
+        try:
+            lines = self.folder.gpu.read_bytes().splitlines()
+        except OSError:
+            return []
+        rows = []
+        for line in lines:
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue  # a line cut by a kill
+            if isinstance(row, dict):
+                rows.append(row)
+        return rows
+
+
+@dataclass(slots=True)
+class Run:
+    """A run's folder, opened: small things read, captures left on disk until `captures` is asked for them."""
+
+    folder: RunFolder
+    manifest: JsonObject
+    engines: list[str]
+    """The baseline first."""
+    rounds: dict[str, list[Round]] = field(default_factory=dict)
+    cells: list[str] = field(default_factory=list)
+    """In the profile's order, then any others by name."""
+
+    @property
+    def profile(self) -> JsonObject:
+        return self.manifest.get("profile") or {}
+
+    @property
+    def baseline(self) -> str:
+        return self.engines[0]
+
+    def cell_profile(self, cell: str) -> JsonObject:
+        """The profile's section of a cell; empty where it has none."""
+        return next((section for section in profile_cells(self.profile) if cell_name(section) == cell), {})
+
+    def captures(self, cell: str, engine: str) -> Iterator[tuple[Round, Capture]]:
+        """Read one engine's captures of a cell, round by round; a round without any is left out.
+
+        Raises:
+            ValueError: a line that is not the last cannot be read; the message names file and line.
+        """
+        for life in self.rounds.get(engine, []):
+            folder = life.folder.cell(cell)
+            if folder.requests.exists():
+                yield life, load_capture(folder, engine, life.number, resumable=self.asks_all(cell))
+
+    def asks_all(self, cell: str) -> bool:
+        """Whether the cell asks every prompt of its workload once (for each sample), and so can be resumed."""
+        section = self.cell_profile(cell)
+        return bool(section) and not section.get("requests") and not section.get("duration_s")
+
+
+def profile_cells(profile: JsonObject) -> list[JsonObject]:
+    """The cells that a resolved profile asks for."""
+    return profile.get("cells") or profile.get("scenarios") or []
+
+
+def cell_name(section: JsonObject) -> str:
+    """`<scenario>.<workload>` unless the profile names the cell."""
+    return section.get("name") or f"{section.get('scenario')}.{Path(str(section.get('workload'))).stem}"
+
+
+def load_run(folder: RunFolder) -> Run:
+    """Open a run's folder.
+
+    Raises:
+        ValueError: there is no manifest, it cannot be read, or no engine has left anything; one line.
+    """
+    try:
+        manifest = read_json(folder.manifest)
+    except FileNotFoundError:
+        raise ValueError(f"{folder.manifest}: no such file; is this the folder of a run?") from None
+    profile = manifest.get("profile") or {}
+    named = [str(engine["name"]) for engine in profile.get("engines") or []]
+    if not named:
+        named = sorted(p.name for p in folder.path.iterdir() if p.is_dir() and any(p.glob("r*")))
+    if not named:
+        raise ValueError(f"{folder.path}: no engine has left captures there")
+    baseline = profile.get("baseline") or named[0]
+    engines = [baseline, *(name for name in named if name != baseline)]
+    run = Run(folder, manifest, engines)
+    found: set[str] = set()
+    for engine in engines:
+        run.rounds[engine] = [Round(life, _state(life), engine) for life in folder.rounds(engine)]
+        for life in run.rounds[engine]:
+            found.update(cell.name for cell in life.folder.cells() if cell.requests.exists())
+    asked = [cell_name(section) for section in profile_cells(profile)]
+    run.cells = [name for name in asked if name in found] + sorted(found.difference(asked))
+    return run
+
+
+def _state(life: RoundFolder) -> JsonObject:
+    try:
+        return read_json(life.engine_json)
+    except FileNotFoundError:
+        return {}
