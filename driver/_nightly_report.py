@@ -90,7 +90,8 @@ def _row(finding: Finding) -> list[str]:
         finding.verdict,
         "-" if finding.ratio is None else format(finding.ratio, places),
         "-" if finding.ci is None else f"[{finding.ci[0]:.3f}, {finding.ci[1]:.3f}]",
-        "-" if finding.limit is None else format(finding.limit, places),
+        # + 0.0: a limit of minus nothing is nothing.
+        "-" if finding.limit is None else format(round(finding.limit, 3) + 0.0, places),
         figure(finding.before),
         figure(finding.tonight),
         figure(finding.second),

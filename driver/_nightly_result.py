@@ -70,6 +70,8 @@ class NightResult:
             return "NO BASELINE: measured and kept; nothing to compare with yet"
         seen = len(self.by_verdict("unconfirmed"))
         more = f"; {seen} looked slower, and did not when measured again" if seen else ""
+        left = len(self.findings) - len(judged)
+        more += f"; {left} not judged" if left else ""
         return f"OK: no regression in {len(judged)} figures{more}"
 
     def to_json(self) -> JsonObject:

@@ -384,6 +384,14 @@ def test_names_are_inert_in_every_report() -> None:
     assert "<script>" in str(failing[0].get("name"))
 
 
+def test_a_good_night_says_how_much_of_it_was_not_judged() -> None:
+    night = hostile()
+    night.findings, night.exit_code = night.findings[1:], 0
+    assert night.headline == "OK: no regression in 1 figures; 1 not judged"
+    night.findings = night.findings[:1]
+    assert night.headline == "OK: no regression in 1 figures"
+
+
 def test_the_result_is_json() -> None:
     assert json.loads(json.dumps(hostile().to_json()))["headline"].startswith("REGRESSION")
 
