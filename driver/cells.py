@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.afterwards import mark_complete, name_cut_requests
+from driver.afterwards import mark_complete, mark_engine_gone, name_cut_requests
 from driver.errors import BenchError
-from driver.load import Load, run_load
+from driver.load import Load, LoadResult, run_load
 from driver.plan import Life
 from driver.profile import Cell, Profile
 from driver.progress import Display
@@ -74,11 +74,19 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
     label = f"{section.name} r{living.life.round} {cell.label}"
     with living.display.cell(label, cell.requests or owed or None, folder.requests, seen=resumed) as shown:
         result = run_load(load, engine_alive=living.process.alive, on_tick=shown.tick)
-    if result.engine_died:
+    if result.engine_died or _is_gone(living.engine, folder, result):
         raise BenchError(f"{label}: the engine died: {living.process.why_it_ended()}")
     if not result.complete:
         raise BenchError(f"{label}: the load did not complete: {result.why}")
     return result.exit_code == 0
+
+
+def _is_gone(engine: Engine, folder: CellFolder, result: LoadResult) -> bool:
+    """Whether a server that was not started here is the cause of failed requests: of it no process can be watched."""
+    if engine.started_here or result.exit_code == 0 or engine.is_ready():
+        return False
+    mark_engine_gone(folder)
+    return True
 
 
 def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -> tuple[Path, int]:

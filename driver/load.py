@@ -116,14 +116,16 @@ def _why_incomplete(folder: CellFolder, code: int, log: Path) -> str:
     """The load's own reason; where it did not come to one, the last error of its log, or its signal."""
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
-    if code != USAGE:
-        with contextlib.suppress(OSError, ValueError):
-            reason = read_json(folder.scenario).get("incomplete_reason")
-            if reason and reason != "not ended":
-                return str(reason)
-        for line in reversed(_lines(log)):
-            if "/ERROR/" in line:
-                return line.partition("/ERROR/")[2].partition(": ")[2]
+    if code == USAGE:
+        refused = [line.partition(": error: ")[2] for line in _lines(log) if ": error: " in line]
+        return refused[0] if refused else last_line(log)
+    with contextlib.suppress(OSError, ValueError):
+        reason = read_json(folder.scenario).get("incomplete_reason")
+        if reason and reason != "not ended":
+            return str(reason)
+    for line in reversed(_lines(log)):
+        if "/ERROR/" in line:
+            return line.partition("/ERROR/")[2].partition(": ")[2]
     return last_line(log)
 
 

@@ -144,8 +144,11 @@ class RunningEngine:
 
     def why_it_ended(self) -> str:
         """In words, for a process that ended by itself: a telling line of its log, a signal, or its last lines."""
-        assert self._supervisor is not None
+        if self._supervisor is None:
+            return f"no server answers at {self.engine.base_url} any more"
         code = self._supervisor.wait()
+        # Negative where the supervisor itself was killed, and the engine with it.
+        code = 128 - code if code < 0 else code
         tail = log_tail(self.log)
         known = self.engine.explain_exit(tail, code) or explain_exit(tail, code)
         if known:

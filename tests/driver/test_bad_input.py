@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from records import ErrorKind, read_json
 from tests.driver.bench import PERF, PROFILE, QUALITY, Bench, answered, records, require_whole, until
+from tests.engines.helpers import STANDIN
 
 REMOTE = """
 name = "p"
@@ -98,6 +100,33 @@ def test_an_engine_that_dies_in_the_middle_of_a_run_and_the_same_run_goes_on(ben
     state = read_json(bench.folder().round("a", 1).engine_json)
     assert state["stop_reason"] == "died" and state["exit_code"] == -signal.SIGKILL
     assert bench.run("run", profile, "--run-id", "r").code in (0, 3)
+    require_whole(bench)
+    assert set(kept) <= set(answered(bench.cell(QUALITY)))
+
+
+def test_a_server_at_a_url_that_goes_away_in_the_middle_and_the_same_run_goes_on(bench: Bench) -> None:
+    text = re.sub(r"(?m)^(model|binary|port|env) = .*\n", "", PROFILE.replace("{token_ms}", ""))
+    text = text.replace('kind = "xserv"', f'kind = "remote"\nurl = "http://127.0.0.1:{bench.port}"')
+    run = ["run", bench.profile(text), "--run-id", "r"]
+    command = [str(STANDIN), str(bench.path / "model"), "--port", str(bench.port)]
+
+    def serve() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "STANDIN_TOKEN_MS": "30"})
+
+    with serve() as server:
+        process = bench.start(*run)
+        assert until(lambda: len(records(bench.cell(QUALITY))) >= 2)
+        server.kill()
+    done = bench.finish(process)
+    assert done.code == 4
+    assert f"the engine died: no server answers at http://127.0.0.1:{bench.port} any more" in done.line
+    kept = answered(bench.cell(QUALITY))
+    assert len(kept) >= 2
+    with serve() as server:
+        process = bench.start(*run)
+        assert process.wait(120) in (0, 3)
+        server.kill()
+    bench.finish(process)
     require_whole(bench)
     assert set(kept) <= set(answered(bench.cell(QUALITY)))
 

@@ -36,6 +36,12 @@ def captured(path: Path, *records: Record, **scenario: object) -> CellFolder:
         (1, "not ended", "a table\n\n", "a table"),
         # The folder's scenario.json is that of an earlier attempt, for this one never began.
         (2, "stopped by its user", "usage\nenginebench: --steps x: numbers were expected\n", "--steps x: numbers were"),
+        (
+            2,
+            "",
+            "usage\nx.py: error: unrecognized arguments: --nope\nDid you mean '--otel'?",
+            "unrecognized arguments: --n",
+        ),
         (-9, "not ended", "", "SIGKILL"),
     ],
 )
