@@ -8,7 +8,8 @@ import numpy as np
 from scipy import stats
 
 from scoring.gate import Decision, Verdict
-from scoring.statistics import mcnemar_p, mean_clustered, paired_difference
+from scoring.sampling import mean_clustered
+from scoring.statistics import mcnemar_p, paired_difference
 
 
 def decide_answers(

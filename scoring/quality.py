@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from records import JsonObject
 from scoring import verdict
 from scoring.grading import Outcomes
-from scoring.sampling import pass_at_k
-from scoring.statistics import EQUIVALENCE_CONFIDENCE, mean_clustered, wilson
+from scoring.sampling import mean_clustered, pass_at_k
+from scoring.statistics import EQUIVALENCE_CONFIDENCE, paired_difference, wilson
 
 DEFAULT_MARGIN_POINTS = 2.0
 
@@ -42,7 +42,10 @@ def engine_summary(outcomes: Outcomes) -> JsonObject:
     if n and n == len(means):
         summary["ci"] = wilson(correct, n).as_list()
     elif n:
-        _, error, ci = mean_clustered(list(means.values()))
+        mean, error, ci = mean_clustered(list(means.values()))
+        if not error:
+            # All problems alike: no spread to go by.
+            ci = wilson(round(mean * len(means)), len(means))
         summary["standard_error"] = error
         goes = _goes(outcomes)
         k = min(len(row) for row in goes.values())
@@ -101,13 +104,17 @@ def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> Js
     differences = [after[prompt_id] - before[prompt_id] for prompt_id in before]
     difference, _, ci = mean_clustered(differences)
     _, _, narrow = mean_clustered(differences, EQUIVALENCE_CONFIDENCE)
+    if not any(differences):
+        # Where no problem differs there is no spread to go by, and the t interval would be a point.
+        ci = paired_difference(0, 0, len(differences))
+        narrow = paired_difference(0, 0, len(differences), EQUIVALENCE_CONFIDENCE)
     words = verdict.clustered(difference, ci, narrow, margin, len(differences))
     return found | {
         "difference": difference,
         "ci": ci.as_list() if ci else None,
         "ci_90": narrow.as_list() if narrow else None,
         "mcnemar_p": None,
-        "needed_n": None,
+        "needed_n": verdict.clustered_needed_n(narrow, margin, len(differences)),
         "verdict": words.word,
         "text": words.text,
     }

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import prod, sqrt
+
+import numpy as np
+from scipy import stats
+
+from scoring.statistics import Interval
 
 Outcomes = Sequence[Sequence[bool]]
 """One row a problem, one value a sample."""
 
 
-@dataclass(frozen=True, slots=True)
-class AvgAtK:
-    """Mean accuracy over all samples, weighing every problem alike, in the range 0 to 1."""
+def mean_clustered(
+    problem_means: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float | None, Interval | None]:
+    """avg@k: the mean over problems of the mean over samples, its standard error clustered by problem, its t interval.
 
-    mean: float
-    standard_error: float | None
-    """Of the mean, over problems: what another draw of problems and samples would move it; None for one problem."""
-    problems: int
-    samples: int
+    Samples of one problem are not independent, so the problem is the unit. The clustered standard error, sqrt(sum over
+    clusters of (sum of residuals)^2) / n, with its small-sample factor c/(c - 1) and clusters of one weight, is the
+    standard error of the mean of cluster means (Cameron & Miller 2015).
 
-
-def avg_at_k(outcomes: Outcomes) -> AvgAtK:
-    """The mean of the problems' means. Samples of one problem are not independent, so the problem is the unit.
-
-    The clustered standard error, sqrt(sum over clusters of (sum of residuals)^2) / n, with its small-sample factor
-    c/(c - 1) and clusters of one weight, is the standard error of the mean of cluster means (Cameron & Miller 2015).
+    Returns:
+        (mean, standard error, interval), the last two None for a single problem.
 
     Raises:
-        ValueError: there is no problem, or one without a sample.
+        ValueError: there is no problem.
     """
-    if not outcomes or not all(outcomes):
-        raise ValueError("avg@k needs at least one problem and one sample of each")
-    means = [sum(row) / len(row) for row in outcomes]
-    count = len(means)
-    mean = sum(means) / count
-    error = sqrt(sum((m - mean) ** 2 for m in means) / (count - 1) / count) if count > 1 else None
-    return AvgAtK(mean, error, count, sum(map(len, outcomes)))
+    if not len(problem_means):
+        raise ValueError("avg@k needs at least one problem")
+    means = np.asarray(problem_means, dtype=float)
+    mean = float(means.mean())
+    if len(means) < 2:
+        return mean, None, None
+    error = float(means.std(ddof=1)) / math.sqrt(len(means))
+    half = float(stats.t.ppf(0.5 + confidence / 2, len(means) - 1)) * error
+    return mean, error, Interval(mean - half, mean + half)
 
 
 def pass_at_k(outcomes: Outcomes, k: int) -> float:
@@ -57,4 +58,4 @@ def _pass_one(n: int, right: int, k: int) -> float:
     if wrong < k:
         return 1.0
     # The quotient of binomials as a product: no huge numbers.
-    return 1.0 - prod(1.0 - k / i for i in range(wrong + 1, n + 1))
+    return 1.0 - math.prod(1.0 - k / i for i in range(wrong + 1, n + 1))

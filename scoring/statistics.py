@@ -217,20 +217,3 @@ def percentile_interval(draws: Floats, confidence: float = 0.95) -> Interval:
     tail = 50 * (1 - confidence)
     low, high = np.percentile(draws, [tail, 100 - tail])
     return Interval(float(low), float(high))
-
-
-def mean_clustered(
-    problem_means: Sequence[float], confidence: float = 0.95
-) -> tuple[float, float | None, Interval | None]:
-    """Mean over problems of the mean over samples, its standard error clustered by problem, and its t interval.
-
-    Returns:
-        (mean, standard error, interval), the last two None for a single problem.
-    """
-    means = np.asarray(problem_means, dtype=float)
-    mean = float(means.mean())
-    if len(means) < 2:
-        return mean, None, None
-    error = float(means.std(ddof=1)) / math.sqrt(len(means))
-    half = float(stats.t.ppf(0.5 + confidence / 2, len(means) - 1)) * error
-    return mean, error, Interval(mean - half, mean + half)

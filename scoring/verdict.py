@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from scoring.statistics import (
@@ -131,6 +132,13 @@ def paired(both: int, only_candidate: int, only_baseline: int, neither: int, mar
     return Paired(n, both, only_candidate, only_baseline, neither, difference, ci, narrow, p, needed, words)
 
 
+def clustered_needed_n(narrow: Interval | None, margin: float, n: int) -> int | None:
+    """The problems with which an interval clustered by problem would be as narrow as the margin; None without one."""
+    if narrow is None:
+        return None
+    return math.ceil(n * ((narrow.high - narrow.low) / 2 / margin) ** 2)
+
+
 def clustered(difference: float, ci: Interval | None, narrow: Interval | None, margin: float, n: int) -> Words:
     """The same three outcomes for k samples a problem, from intervals clustered by problem."""
     points = f"{100 * margin:.3g} points"
@@ -141,7 +149,7 @@ def clustered(difference: float, ci: Interval | None, narrow: Interval | None, m
     if not ci.holds(0):
         word = BETTER if difference > 0 else WORSE
         return Words(word, f"{100 * difference:+.1f} points [{100 * ci.low:+.1f}, {100 * ci.high:+.1f}], {word}")
-    needed = round(n * ((narrow.high - narrow.low) / 2 / margin) ** 2)
+    needed = clustered_needed_n(narrow, margin, n) or 0
     return Words(
         INCONCLUSIVE,
         f"inconclusive: {n} problems leave {100 * (ci.high - ci.low) / 2:.0f} points either way; "

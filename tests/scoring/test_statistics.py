@@ -118,12 +118,3 @@ def test_the_normal_shortcut_has_the_bootstrap_s_distribution() -> None:
     slow = tokens[chosen].sum(axis=1) / busy[chosen].sum(axis=1)
     assert fast.mean() == pytest.approx(slow.mean(), rel=0.001)
     assert fast.std() == pytest.approx(slow.std(), rel=0.08)
-
-
-def test_clustered_mean_counts_problems_not_samples() -> None:
-    mean, error, ci = s.mean_clustered([0.0, 1.0, 0.5, 0.5])
-    assert mean == 0.5
-    assert error == pytest.approx(np.std([0, 1, 0.5, 0.5], ddof=1) / 2)
-    assert ci is not None
-    assert ci.holds(0.5)
-    assert s.mean_clustered([1.0]) == (1.0, None, None)
