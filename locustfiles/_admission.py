@@ -7,49 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-import gevent
 from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 
+from locustfiles._sweep import Step, Sweep
 from locustfiles._tickets import Prompts, Shard, Ticket, arrivals
 from records import Phase
 from scoring.tasks import Prompt
 
 ALL_ADMITTED = "all admitted"
-GROWTH = 1.05
-"""A step of a sweep whose throughput is less than this times the best one before it did not gain anything."""
-
-
-@dataclass(slots=True)
-class Step:
-    """One level of a sweep: how many users take part, or how many requests a second arrive; and what came of it."""
-
-    level: float
-    start_ns: int | None = None
-    end_ns: int | None = None
-    admitted: int = 0
-    ended: int = 0
-    used_up: bool = False
-    over: Event = field(default_factory=Event)
-
-    @property
-    def requests_s(self) -> float | None:
-        """Requests that ended, a second of the step; None while it is not over."""
-        if self.start_ns is None or self.end_ns is None or self.end_ns <= self.start_ns:
-            return None
-        return self.ended / ((self.end_ns - self.start_ns) / 1e9)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "level": self.level,
-            "start_ns": self.start_ns,
-            "end_ns": self.end_ns,
-            "admitted": self.admitted,
-            "requests_s": self.requests_s,
-        }
 
 
 class Admission:
@@ -75,16 +43,13 @@ class Admission:
         self._arrived = 0
         self._turn = BoundedSemaphore(1)
         self._source: Iterator[tuple[Prompt, int]] = iter(())
-        self._due: Iterator[float] | None = None
-        self._due_base = 0
+        self._due: Iterator[int] | None = None
         self.admitted = self.tickets_out = 0
         self.closed = False
         self.stop_reason: str | None = None
-        self.saturated_at: float | None = None
         self.measure_start_ns: int | None = None
         self.measure_end_ns: int | None = None
-        self.steps = [Step(float(level)) for level in options.steps.split(",")] if kind == "sweep" else []
-        self._at = 0
+        self.sweep = Sweep(options, shard) if kind == "sweep" else None
 
     @property
     def limit(self) -> int | None:
@@ -93,15 +58,13 @@ class Admission:
             return self._shard.share(self._options.requests)
         if self._options.duration:
             return None
-        return len(self._prompts.measured) * (1 if self.steps else self._options.samples)
+        return len(self._prompts.measured) * (1 if self.sweep else self._options.samples)
 
     @property
     def owed(self) -> int | None:
         """All measured requests that this process owed by now; None where only the clock ends it."""
         limit = self.limit
-        if limit is None or not self.steps:
-            return limit
-        return sum(limit for step in self.steps if step.start_ns is not None and self._takes_part(0, step))
+        return limit if limit is None or self.sweep is None else limit * self.sweep.begun
 
     @property
     def is_last_lap(self) -> bool:
@@ -123,9 +86,9 @@ class Admission:
             return Ticket(self._prompts.warmup(), 0, Phase.WARMUP)
         self._pass_barrier()
         while not self.closed:
-            step = self.steps[self._at] if self.steps else None
-            if step is not None and (step.used_up or not self._takes_part(user, step)):
-                step.over.wait()
+            step = self._step
+            if self.sweep and self.sweep.holds_back(user):
+                self.sweep.current.over.wait()
             elif self._due is None:
                 if ticket := self._draw(None):
                     return ticket
@@ -146,8 +109,7 @@ class Admission:
                 self._warm_done.set()
             return
         self.tickets_out -= 1
-        if self.steps:
-            step = self.steps[self._at]
+        if step := self._step:
             step.ended += 1
             if step.used_up and not self.tickets_out:
                 self._next_step()
@@ -161,8 +123,10 @@ class Admission:
         if not self.closed:
             self.closed = True
             self.measure_end_ns = time.monotonic_ns()
-        for event in (self._warm_done, self._all_arrived, self._stopping, *(step.over for step in self.steps)):
+        for event in (self._warm_done, self._all_arrived, self._stopping):
             event.set()
+        if self.sweep:
+            self.sweep.release()
         if not self.tickets_out:
             self._on_idle()
 
@@ -179,31 +143,33 @@ class Admission:
         if self.measure_start_ns is None and not self.closed:
             self._on_measure()
             self.measure_start_ns = time.monotonic_ns()
-            once = not self._options.requests and not self._options.duration and not self.steps
+            once = not self._options.requests and not self._options.duration and not self.sweep
             self._source = self._prompts.once(self._options.samples) if once else self._prompts.forever()
-            if self.steps:
-                self._start_step()
+            if self.sweep:
+                self._start_step(self.sweep)
             elif self._kind == "open":
                 self._start_arrivals(self._options.rate, self.measure_start_ns)
 
-    def _start_arrivals(self, rate: float, base_ns: int) -> None:
+    def _start_arrivals(self, rate: float, base_ns: int, number: int = 0) -> None:
         # Workers and steps must not share a schedule, nor a stream of random numbers.
-        seed = (int(self._options.seed) * 1009 + self._shard.index) * 1009 + self._at
-        self._due = arrivals(self._options.arrivals, rate / self._shard.count, self._options.burstiness, seed)
-        self._due_base = base_ns
+        seed = (int(self._options.seed) * 1009 + self._shard.index) * 1009 + number
+        due = arrivals(self._options.arrivals, rate / self._shard.count, self._options.burstiness, seed)
+        self._due = (base_ns + int(at * 1e9) for at in due)
 
-    def _takes_part(self, user: int, step: Step) -> bool:
-        return self._options.step_by == "rate" or user < self._shard.share(int(step.level))
+    @property
+    def _step(self) -> Step | None:
+        return self.sweep.current if self.sweep else None
 
     def _window_end_ns(self) -> int | None:
         """When the asked duration (in a sweep: of this step) is over."""
         if not self._options.duration:
             return None
-        begun = self.steps[self._at].start_ns if self.steps else self.measure_start_ns
+        step = self._step
+        begun = step.start_ns if step else self.measure_start_ns
         return (begun or 0) + int(self._options.duration * 1e9)
 
     def _draw(self, due_ns: int | None) -> Ticket | None:
-        step = self.steps[self._at] if self.steps else None
+        step = self._step
         limit, end_ns = self.limit, self._window_end_ns()
         given = step.admitted if step else self.admitted
         at = time.monotonic_ns() if due_ns is None else due_ns
@@ -223,7 +189,7 @@ class Admission:
 
     def _draw_when_due(self) -> Ticket | None:
         assert self._due is not None
-        due_ns = self._due_base + int(next(self._due) * 1e9)
+        due_ns = next(self._due)
         end_ns = self._window_end_ns()
         until = due_ns if end_ns is None else min(due_ns, end_ns)
         while (left := until - time.monotonic_ns()) > 0:
@@ -239,43 +205,20 @@ class Admission:
         if not self.tickets_out and not step.over.is_set():
             self._next_step()
 
-    def _start_step(self) -> None:
-        step = self.steps[self._at]
-        step.start_ns = time.monotonic_ns()
+    def _start_step(self, sweep: Sweep) -> None:
+        step = sweep.begin()
         if self._options.step_by == "rate":
-            self._start_arrivals(step.level, step.start_ns)
-        elif not self._takes_part(0, step):
+            self._start_arrivals(step.level, step.start_ns or 0, sweep.at)
+        elif not sweep.takes_part(0):
             # Fewer users than workers: this worker has none in this step.
             step.used_up = True
             self._next_step()
 
     def _next_step(self) -> None:
         """Go on: the current step has used up its requests, and all of them have ended."""
-        step = self.steps[self._at]
-        step.end_ns = time.monotonic_ns()
-        best = max((before.requests_s or 0.0 for before in self.steps[: self._at]), default=0.0)
-        if self.saturated_at is None and (step.requests_s or 0.0) < best * GROWTH:
-            self.saturated_at = step.level
-        stop = self._options.stop_at_saturation and self.saturated_at is not None
-        if self._at + 1 == len(self.steps) or stop or self.closed:
+        assert self.sweep is not None
+        if self.sweep.end() and not self.closed:
+            self.sweep.advance()
+            self._start_step(self.sweep)
+        else:
             self.close()
-            return
-        self._at += 1
-        step.over.set()
-        self._start_step()
-
-
-def close_on_time(admission: Admission) -> None:
-    """End a timed window on the monotonic clock, also where no user asks for a ticket just then.
-
-    Locust's own -t runs on the cached clock of the event loop and can end early.
-    """
-    while admission.measure_start_ns is None and not admission.closed:
-        gevent.sleep(0.01)
-    while not admission.closed:
-        end_ns = (admission.measure_start_ns or 0) + admission._options.duration * 1e9
-        left = (end_ns - time.monotonic_ns()) / 1e9
-        if left <= 0:
-            admission.close()
-            return
-        gevent.sleep(min(left, 0.2))

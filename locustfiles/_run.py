@@ -11,9 +11,9 @@ import gevent
 from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
-from locustfiles import _collector, _distributed, _hooks, _webui
-from locustfiles._admission import close_on_time
+from locustfiles import _collector, _hooks, _master, _master_end, _webui, _worker
 from locustfiles._connection import Connection, StreamError
+from locustfiles._end import end_when_over
 from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._parent import end_with_driver, end_with_master
 from locustfiles._session import Session
@@ -75,8 +75,10 @@ def _on_init(environment: Any, **_: Any) -> None:
             # All at once: Locust's ramp of one user a second is not what the scenario's name promises.
             options.spawn_rate = options.num_users
         user_class.fixed_count = 0
-    if isinstance(environment.runner, MasterRunner | WorkerRunner):
-        _distributed.install(environment)
+    if isinstance(environment.runner, WorkerRunner):
+        _worker.listen(environment.runner)
+    elif isinstance(environment.runner, MasterRunner):
+        _master.listen(environment.runner)
     _webui.install(environment)
     if options.headless and not isinstance(environment.runner, WorkerRunner):
         _refuse_early(environment, options)
@@ -113,10 +115,10 @@ def _refuse_early(environment: Any, options: Any) -> None:
 def _on_test_start(environment: Any, **_: Any) -> None:
     environment.enginebench_users = itertools.count()
     if isinstance(environment.runner, MasterRunner):
-        _distributed.start_master(environment)
+        _master.start(environment)
         return
     try:
-        shard = _distributed.shard(environment)
+        shard = _worker.shard(environment)
         made = Session(environment, environment.enginebench_scenario, environment.enginebench_kind, shard)
     except UsageError as error:
         if environment.web_ui is None and not isinstance(environment.runner, WorkerRunner):
@@ -129,29 +131,14 @@ def _on_test_start(environment: Any, **_: Any) -> None:
     environment.enginebench = made
     _collector.calm()
     if isinstance(environment.runner, WorkerRunner):
-        _distributed.start_worker(environment, made)
-    watcher = gevent.spawn(_end_when_over, environment, made)
+        _worker.start(environment, made)
+    watcher = gevent.spawn(end_when_over, environment, made)
     watcher.link_exception(lambda greenlet: made.close(f"the end of the test failed: {greenlet.exception!r}"))
-
-
-def _end_when_over(environment: Any, made: Session) -> None:
-    """Once the last measured request is on disk: stop, and in a headless run quit."""
-    if made.options.duration and not made.admission.steps:
-        gevent.spawn(close_on_time, made.admission)
-    made.over.wait()
-    if isinstance(environment.runner, WorkerRunner):
-        _distributed.report_over(environment, made)
-    elif getattr(environment, "enginebench", None) is made and not made.stopping:
-        # From a greenlet of its own: stop() kills the users, and this one must not be among the waiting.
-        if environment.web_ui is None:
-            environment.runner.quit()
-        else:
-            environment.runner.stop()
 
 
 def _on_test_stopping(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, MasterRunner):
-        _distributed.stopping_master(environment)
+        _master.stopping(environment)
     made = getattr(environment, "enginebench", None)
     if isinstance(made, Session):
         made.stopping = True
@@ -162,14 +149,14 @@ def _on_test_stopping(environment: Any, **_: Any) -> None:
 def _on_test_stop(environment: Any, **_: Any) -> None:
     made = getattr(environment, "enginebench", None)
     if isinstance(environment.runner, MasterRunner):
-        _distributed.finish_master(environment)
+        _master_end.finish(environment)
         return
     if not isinstance(made, Session):
         return
     made.over.set()
     made.finish()
     if isinstance(environment.runner, WorkerRunner):
-        _distributed.finish_worker(environment, made)
+        _worker.finish(environment, made)
     environment.process_exit_code = exit_code(made)
     environment.enginebench_last = made
     environment.enginebench = None

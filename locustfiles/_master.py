@@ -1,0 +1,153 @@
+"""The master of a distributed run: it deals shards, writes what all workers record, and waits for them at the end."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import gevent
+from locust.runners import MasterRunner
+
+from locustfiles import _hooks
+from locustfiles._capture import Capture, CaptureError, utc_now
+from locustfiles._messages import DRAIN, END, HAVE_SHARD, OVER, RECORD, SHARD
+from locustfiles._options import UsageError, capture_dir, check
+from records import Record
+
+log = logging.getLogger("enginebench")
+
+SHARD_AGAIN_S, SHARD_WAIT_S = 0.1, 15.0
+END_WAIT_S = 10.0
+"""How long the master waits for a worker's end beyond the time that the requests in flight may take."""
+
+
+@dataclass
+class Master:
+    """What the master gathers during one test."""
+
+    capture: Capture
+    expected: set[str]
+    over: set[str] = field(default_factory=set)
+    ends: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    failure: str | None = None
+    started_utc: str = field(default_factory=utc_now)
+
+
+def listen(runner: MasterRunner) -> None:
+    """Register for the workers' messages."""
+    runner.register_message(HAVE_SHARD, _on_have_shard)
+    runner.register_message(RECORD, _on_record)
+    runner.register_message(OVER, _on_over)
+    runner.register_message(END, _on_end)
+
+
+def of(environment: Any) -> Master | None:
+    """What the master has gathered of the running test; None where none runs."""
+    found: Master | None = getattr(environment, "enginebench_master", None)
+    return found
+
+
+def start(environment: Any) -> None:
+    """Give each worker its shard, and open the capture."""
+    runner, options = environment.runner, environment.parsed_options
+    if of(environment) is not None:
+        return  # Locust starts anew to spread the users of a lost worker; the test is the same.
+    clients = [client.id for client in runner.clients.ready or runner.clients.all]
+    try:
+        _deal(environment, sorted(clients))
+        check(options)
+        capture = Capture(capture_dir(options), append=options.append)
+    except (UsageError, CaptureError) as error:
+        log.error("%s", error)
+        environment.process_exit_code = 2
+        gevent.spawn(runner.quit)
+        return
+    environment.enginebench_master = Master(capture, set(clients))
+    gevent.spawn(_watch_workers, environment, environment.enginebench_master)
+
+
+def _deal(environment: Any, clients: list[str]) -> None:
+    """Give each worker its shard, before Locust tells any to begin.
+
+    Locust calls a worker ready as soon as it has connected; what is sent before that worker has come to its `init` it
+    throws away, so a shard is sent until it is acknowledged.
+
+    Raises:
+        UsageError: a worker that does not answer.
+    """
+    have: dict[str, Any] = {}
+    environment.enginebench_have_shard = have
+    shards = {client: {"index": index, "count": len(clients)} for index, client in enumerate(clients)}
+    with gevent.Timeout(SHARD_WAIT_S, UsageError("a worker does not take its part; does it run the same locustfile?")):
+        while missing := [client for client in clients if have.get(client) != shards[client]]:
+            for client in missing:
+                environment.runner.send_message(SHARD, shards[client], client_id=client)
+            with gevent.Timeout(SHARD_AGAIN_S, False):  # type: ignore[arg-type]
+                while any(have.get(client) != shards[client] for client in missing):
+                    gevent.sleep(0.002)
+
+
+def _on_have_shard(environment: Any, msg: Any, **_: Any) -> None:
+    environment.enginebench_have_shard[msg.node_id] = msg.data
+
+
+def _on_record(environment: Any, msg: Any, **_: Any) -> None:
+    master = of(environment)
+    if master is None or master.failure:
+        return
+    record = Record.from_dict(msg.data)
+    try:
+        master.capture.write(record)
+    except CaptureError as error:
+        master.failure = str(error)
+        log.error("%s", error)
+        gevent.spawn(environment.runner.quit)
+        return
+    # The master's own listeners see every request too, but Locust's `request` statistics come from the workers.
+    _hooks.fire_stream(environment, record)
+
+
+def _on_over(environment: Any, msg: Any, **_: Any) -> None:
+    master = of(environment)
+    if master is not None:
+        master.over.add(msg.node_id)
+        _end_if_all_over(environment, master)
+
+
+def _on_end(environment: Any, msg: Any, **_: Any) -> None:
+    master = of(environment)
+    if master is not None:
+        master.ends[msg.node_id] = msg.data
+
+
+def _end_if_all_over(environment: Any, master: Master) -> None:
+    if master.expected <= master.over | master.lost:
+        gevent.spawn(environment.runner.quit if environment.web_ui is None else environment.runner.stop)
+
+
+def _watch_workers(environment: Any, master: Master) -> None:
+    """Say so when a worker is lost: its part of the load is missing from then on."""
+    while environment.enginebench_master is master:
+        here = {client.id for client in environment.runner.clients.all}
+        missing = {client.id for client in environment.runner.clients.missing}
+        gone = (master.expected - here | master.expected & missing) - master.lost - set(master.ends) - master.over
+        for client in sorted(gone):
+            master.lost.add(client)
+            log.error("worker %s is gone; what it had in flight is lost, and the scenario is incomplete", client)
+        if gone:
+            _end_if_all_over(environment, master)
+        gevent.sleep(0.2)
+
+
+def stopping(environment: Any) -> None:
+    """A stop was asked for: tell the workers, and wait until all that live have sent everything and said so."""
+    master = of(environment)
+    if master is None:
+        return
+    for client in sorted(master.expected - master.lost):
+        environment.runner.send_message(DRAIN, {}, client_id=client)
+    with gevent.Timeout(environment.parsed_options.drain_timeout + END_WAIT_S, False):  # type: ignore[arg-type]
+        while not master.expected <= set(master.ends) | master.lost:
+            gevent.sleep(0.02)

@@ -1,0 +1,18 @@
+"""What master and workers of a distributed run say to each other, on Locust's own connection.
+
+Records travel one a message, on the socket that also carries the workers' ends; ZeroMQ keeps their order, so that once
+a worker has said that it is over, all of its records are here.
+"""
+
+SHARD = "enginebench_shard"
+"""Master to worker: your part of the prompts and counts."""
+HAVE_SHARD = "enginebench_have_shard"
+"""Worker to master: I have it."""
+RECORD = "enginebench_record"
+"""Worker to master: one request that has ended."""
+OVER = "enginebench_over"
+"""Worker to master: I have sent all that I was asked for."""
+DRAIN = "enginebench_drain"
+"""Master to worker: let what is in flight end, then report."""
+END = "enginebench_end"
+"""Worker to master: how my part came out; nothing comes after it."""
