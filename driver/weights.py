@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
+from engines._files import sha256, sha256_of_all
 from engines.convert import SOURCE_SUFFIXES
 from records import JsonObject, read_json
 
-_known: dict[tuple[str, int, int], str] = {}
+_known: dict[tuple[tuple[str, int, int], ...], str] = {}
+"""Hashes by path, size and time of change: each life of an engine asks, and gigabytes are read once a process."""
 
 
 def describe_weights(model: Path | None) -> JsonObject | None:
@@ -18,29 +19,21 @@ def describe_weights(model: Path | None) -> JsonObject | None:
     """
     if model is None or not model.exists():
         return None
-    sidecar = model.with_name(model.name + ".provenance.json")
-    source = read_json(sidecar).get("source_sha256") if sidecar.is_file() else None
     files = [model] if model.is_file() else sorted(p for p in model.iterdir() if p.suffix in SOURCE_SUFFIXES)
+    key = tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    if key not in _known:
+        _known[key] = sha256(model) if model.is_file() else sha256_of_all((file.name, file) for file in files)
     return {
         "path": model.name,
-        "bytes": sum(file.stat().st_size for file in files),
-        "sha256": _sha256(files[0]) if model.is_file() else _folder_sha256(files),
-        "source_sha256": source,
+        "bytes": sum(size for _, size, _ in key),
+        "sha256": _known[key],
+        "source_sha256": _converted_from(model),
     }
 
 
-def _folder_sha256(files: list[Path]) -> str:
-    total = hashlib.sha256()
-    for file in files:
-        total.update(f"{file.name} {_sha256(file)}\n".encode())
-    return total.hexdigest()
-
-
-def _sha256(file: Path) -> str:
-    stat = file.stat()
-    key = (str(file), stat.st_size, stat.st_mtime_ns)
-    if key not in _known:
-        # Each life of an engine asks again; gigabytes are read once a process.
-        with file.open("rb") as content:
-            _known[key] = hashlib.file_digest(content, "sha256").hexdigest()
-    return _known[key]
+def _converted_from(model: Path) -> str | None:
+    try:
+        told = read_json(model.with_name(model.name + ".provenance.json")).get("source_sha256")
+    except (OSError, ValueError):
+        return None
+    return str(told) if told else None

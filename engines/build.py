@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engines import _toolchain
 from engines._base import EngineError
+from engines._files import sha256
 from engines._gpu import gpu_inventory
 from engines._source import Source, cache_dir, find_source
 
 TARGETS = ("llama-server", "llama-bench")
-DEFAULT_CUDA_ARCH = "120"  # RTX 5090, the reference card
 NEEDED_BYTES = {False: 2 * 2**30, True: 8 * 2**30}
-MIN_CUDA = {"120": (12, 8), "100": (12, 8), "90": (11, 8), "89": (11, 8)}
-EXTENSIONS = {"avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "bmi2": "BMI2", "avx512f": "AVX512"}
-"""CPU flag -> llama.cpp's option. AMX is left out: some virtual machines advertise it and trap on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +65,13 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
     Raises:
         EngineError: no source, compiler, nvcc or disk, a failed build, or a binary that this CPU can't run.
     """
-    cuda = request.cuda if request.cuda is not None else bool(request.cuda_arch or gpu_inventory())
-    arches = _arches(request) if cuda else []
+    cards = gpu_inventory() or []
+    cuda = request.cuda if request.cuda is not None else bool(request.cuda_arch or cards)
+    arches = _toolchain.arches(request.cuda_arch, cards) if cuda else []
     source = find_source(request.source, complete=cuda, say=say)
-    compiler = _compiler()
-    nvcc = _nvcc(arches) if cuda else None
-    flags = _flags(arches)
+    compiler = _toolchain.compiler()
+    nvcc = _toolchain.nvcc(arches) if cuda else None
+    flags = _toolchain.cmake_flags(arches)
     identity = json.dumps([source.identity, flags, compiler, nvcc])
     folder = cache_dir() / "build" / hashlib.sha256(identity.encode()).hexdigest()[:16]
     if done := _read(folder):
@@ -91,7 +90,7 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
         "nvcc": nvcc,
         "cuda_arch": arches,
         "version": version,
-        "sha256": {name: _sha256(folder / "bin" / name) for name in TARGETS},
+        "sha256": {name: sha256(folder / "bin" / name) for name in TARGETS},
         "seconds": round(time.monotonic() - started, 1),
         "built": time.time(),
     }
@@ -114,62 +113,6 @@ def _read(folder: Path) -> BuildResult | None:
         return None
     result = BuildResult(folder, provenance)
     return result if result.server.exists() else None
-
-
-def _compiler() -> str:
-    for name in ("cmake", "c++"):
-        if shutil.which(name) is None:
-            raise EngineError(f"build: no {name} on PATH; install it (Debian: apt-get install build-essential cmake)")
-    return _first_line(["c++", "--version"])
-
-
-def _nvcc(arches: list[str]) -> str:
-    path = shutil.which("nvcc") or ("/usr/local/cuda/bin/nvcc" if Path("/usr/local/cuda/bin/nvcc").exists() else None)
-    if path is None:
-        raise EngineError("build: no nvcc on PATH; install the CUDA toolkit, or build for the CPU with --cpu")
-    told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
-    release = re.search(r"release (\d+)\.(\d+)", told)
-    version = (int(release[1]), int(release[2])) if release else (0, 0)
-    for arch in arches:
-        needed = MIN_CUDA.get(arch.rstrip("af"), (11, 0))
-        if version < needed:
-            raise EngineError(
-                f"build: nvcc {version[0]}.{version[1]} is too old for CUDA architecture {arch}: "
-                f"{needed[0]}.{needed[1]} or newer is needed"
-            )
-    return f"{version[0]}.{version[1]}"
-
-
-def _arches(request: BuildRequest) -> list[str]:
-    if request.cuda_arch:
-        for arch in request.cuda_arch:
-            if not re.fullmatch(r"\d{2,3}[af]?", arch):
-                raise EngineError(
-                    f"build: --cuda-arch {arch}: a number such as 120 (RTX 5090) or 90 (H200) was expected"
-                )
-        return list(request.cuda_arch)
-    seen = {gpu["compute_capability"].replace(".", "") for gpu in gpu_inventory() or [] if gpu["compute_capability"]}
-    return sorted(seen) or [DEFAULT_CUDA_ARCH]
-
-
-def _flags(arches: list[str]) -> list[str]:
-    flags = ["CMAKE_BUILD_TYPE=Release", "GGML_NATIVE=OFF", "LLAMA_CURL=OFF", "LLAMA_BUILD_UI=OFF"]
-    flags += ["LLAMA_USE_PREBUILT_UI=OFF", "LLAMA_BUILD_WEBUI=OFF", "LLAMA_BUILD_TESTS=OFF", "LLAMA_BUILD_EXAMPLES=OFF"]
-    flags += ["BUILD_SHARED_LIBS=OFF", "GGML_CCACHE=ON" if shutil.which("ccache") else "GGML_CCACHE=OFF"]
-    cpu = _cpu_flags()
-    flags += [f"GGML_{option}={'ON' if name in cpu else 'OFF'}" for name, option in EXTENSIONS.items()]
-    if arches:
-        flags += ["GGML_CUDA=ON", f"CMAKE_CUDA_ARCHITECTURES={';'.join(arches)}"]
-    return flags
-
-
-def _cpu_flags() -> set[str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return set()
-    line = next((line for line in text.splitlines() if line.startswith("flags")), "")
-    return set(line.partition(":")[2].split())
 
 
 def _check_disk(folder: Path, cuda: bool) -> None:
@@ -246,12 +189,3 @@ def _run_version(server: Path) -> str:
     if done.returncode:
         raise EngineError(f"build: the result does not run: {text[:200] or done.returncode}")
     return next((line for line in text.splitlines() if line.startswith("version")), text.splitlines()[0])
-
-
-def _first_line(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

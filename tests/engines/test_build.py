@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import requests
 
-from engines import EngineError, _source
+from engines import EngineError, _package, _source, _toolchain
 from engines import build as module
-from engines._source import Package, find_source
+from engines._package import Package
+from engines._source import find_source
 from engines.build import BuildRequest, build, find_build
 
 CMAKE = """#!/bin/sh
@@ -119,7 +120,7 @@ def test_without_a_card_to_ask_cuda_is_built_for_the_reference_card(tools: Path,
 def test_only_the_vector_extensions_that_the_cpu_has_are_switched_on(
     tools: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_cpu_flags", lambda: {"avx2", "fma", "amx_tile"})
+    monkeypatch.setattr(_toolchain, "_cpu_flags", lambda: {"avx2", "fma", "amx_tile"})
     flags = make(tree, cuda=False)[0].provenance["flags"]
     assert {"GGML_AVX2=ON", "GGML_FMA=ON", "GGML_AVX512=OFF", "GGML_F16C=OFF"} <= set(flags)
     assert not any("AMX" in flag for flag in flags)
@@ -250,7 +251,7 @@ def test_a_download_with_another_hash_is_refused_and_not_kept(
 ) -> None:
     package = Package("p", "p-1.tar.gz", "0" * 64, "p-1/llama.cpp", "b9371", complete=True)
     monkeypatch.setattr(_source, "PACKAGES", (package,))
-    monkeypatch.setattr(_source, "_index_url", lambda: "http://index.invalid/simple")
+    monkeypatch.setattr(_package, "_index_url", lambda: "http://index.invalid/simple")
 
     class Answer:
         content = b"something else"
@@ -270,7 +271,7 @@ def test_a_download_with_another_hash_is_refused_and_not_kept(
 def test_without_git_and_without_an_index_it_is_said_what_to_do(
     tools: Path, no_submodule: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_source, "_index_url", lambda: "http://127.0.0.1:9/simple")
+    monkeypatch.setattr(_package, "_index_url", lambda: "http://127.0.0.1:9/simple")
     with pytest.raises(EngineError, match="--source") as error:
         find_source(None, complete=True, say=print)
     assert "\n" not in str(error.value)

@@ -13,7 +13,8 @@ import pytest
 from driver.weights import describe_weights
 from engines import EngineError
 from engines._convert_check import check_gguf, read_weights
-from engines.convert import convert, unpack
+from engines._unpack import unpack
+from engines.convert import convert
 
 Tensors = dict[str, tuple[int, tuple[int, ...]]]
 F32, F16, BF16 = 0, 1, 30

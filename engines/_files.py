@@ -1,0 +1,21 @@
+"""Hashes of files, which everything that is made of others is known by."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's content, in hex."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def sha256_of_all(files: Iterable[tuple[str, Path]]) -> str:
+    """SHA-256 over the names and contents of files, in the order given."""
+    total = hashlib.sha256()
+    for name, path in files:
+        total.update(f"{name} {sha256(path)}\n".encode())
+    return total.hexdigest()

