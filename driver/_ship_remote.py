@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from driver._ship_pack import ROOT, Part, write_part
+from driver._ship_part import ROOT, Part, write_part
 from driver.errors import BenchError, ExitCode
 
 Say = Callable[[str], None]

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from driver._ship_pack import Part, ShipOptions, collect, write_part
+from driver._ship_pack import collect
+from driver._ship_part import Part, ShipOptions, write_part
 from driver._ship_remote import Remote
 from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile import load_profile

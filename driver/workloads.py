@@ -9,6 +9,7 @@ from typing import Any
 
 from driver.errors import BenchError, ExitCode
 from driver.profile import Profile, WorkloadSection
+from engines._files import sha256
 from records import RunFolder
 from scoring import tasks
 from scoring._datasets import fetch_note
@@ -91,7 +92,6 @@ def _origin(source: str) -> dict[str, Any] | None:
     """Where a workload's problems come from: revision and hash of a fetched set, hash of a user's file; else None."""
     path = Path(source)
     if source.endswith(".jsonl") and path.is_file():
-        with path.open("rb") as content:
-            return {"file": path.name, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}
+        return {"file": path.name, "sha256": sha256(path)}
     fetched = tasks.default_data_dir() / f"{source.partition('-')[0]}.jsonl"
     return fetch_note(fetched) if fetched.is_file() else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from driver._ship_pack import ShipOptions
+from driver._ship_part import ShipOptions
 from driver._ship_remote import Remote
 from driver.progress import Display
 from driver.ship import parse_target, run_there, ship_to_file, ship_to_host

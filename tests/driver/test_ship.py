@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from driver import _ship_pack as pack
+from driver._ship_part import ShipOptions
 from driver._ship_remote import Remote
+from driver._ship_wheels import download_wheels
 from driver.errors import BenchError
 from driver.ship import Target, parse_target, ship_to_file, ship_to_host
 from engines._source import Source
@@ -54,11 +56,11 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def options(project: Path, tree: Path, tmp_path: Path) -> pack.ShipOptions:
+def options(project: Path, tree: Path, tmp_path: Path) -> ShipOptions:
     data = tmp_path / "data"
     data.mkdir()
     (data / "gsm8k.jsonl").write_text('{"question": "1+1?"}\n')
-    return pack.ShipOptions(source=tree, wheels=False, data_dir=data, root=project)
+    return ShipOptions(source=tree, wheels=False, data_dir=data, root=project)
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def test_anything_else_is_a_usage_error(text: str) -> None:
 
 
 def test_a_tar_holds_tracked_files_source_and_problem_sets_and_nothing_else(
-    options: pack.ShipOptions, tmp_path: Path
+    options: ShipOptions, tmp_path: Path
 ) -> None:
     target = tmp_path / "x.tar"
     said: list[str] = []
@@ -96,14 +98,14 @@ def test_a_tar_holds_tracked_files_source_and_problem_sets_and_nothing_else(
         assert {member.uname for member in tar.getmembers()} == {""}
 
 
-def test_the_same_files_give_the_same_bytes(options: pack.ShipOptions, tmp_path: Path) -> None:
+def test_the_same_files_give_the_same_bytes(options: ShipOptions, tmp_path: Path) -> None:
     ship_to_file(tmp_path / "a.tar", options, quiet)
     ship_to_file(tmp_path / "b.tar", options, quiet)
     assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
 
 
 def test_a_tracked_file_with_a_secrets_name_stops_the_shipment(
-    options: pack.ShipOptions, project: Path, tmp_path: Path
+    options: ShipOptions, project: Path, tmp_path: Path
 ) -> None:
     (project / ".env").write_text("X=1")
     subprocess.run(["git", "add", "-f", ".env"], cwd=project, check=True)
@@ -113,7 +115,7 @@ def test_a_tracked_file_with_a_secrets_name_stops_the_shipment(
 
 
 def test_a_file_that_holds_a_key_of_the_environment_stops_the_shipment(
-    options: pack.ShipOptions, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: ShipOptions, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ENGINEBENCH_API_KEY", "abcdefgh-12345")
     (project / "a.py").write_text("KEY = 'abcdefgh-12345'\n")
@@ -135,17 +137,17 @@ def test_the_note_of_a_source_tells_the_build_that_will_really_run(tree: Path) -
     assert json.loads(part.made["third_party/llama.cpp/.enginebench-source.json"])["build"] == "near b9371"
 
 
-def test_wheels_that_can_not_be_had_are_one_line(options: pack.ShipOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheels_that_can_not_be_had_are_one_line(options: ShipOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     (options.root / "pyproject.toml").write_text(
         '[project]\ndependencies = ["no-such-thing"]\noptional-dependencies = {}'
     )
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(BenchError, match="No matching distribution") as error:
-        pack.download_wheels(options, options.root / "wheels")
+        download_wheels(options, options.root / "wheels")
     assert "\n" not in error.value.message
 
 
-def test_only_what_the_host_lacks_is_sent_again(ssh: str, options: pack.ShipOptions, tmp_path: Path) -> None:
+def test_only_what_the_host_lacks_is_sent_again(ssh: str, options: ShipOptions, tmp_path: Path) -> None:
     remote = Remote("127.0.0.1", str(tmp_path / "there"), tuple(shlex.split(ssh)))
     ship_to_host(remote, options, quiet)
     assert (tmp_path / "there/third_party/llama.cpp/src/a.cpp").read_text() == "int a;"
@@ -158,7 +160,7 @@ def test_only_what_the_host_lacks_is_sent_again(ssh: str, options: pack.ShipOpti
     assert (tmp_path / "there/a.py").read_text() == "print(2)\n"
 
 
-def test_a_part_that_was_cut_off_counts_as_not_there(ssh: str, options: pack.ShipOptions, tmp_path: Path) -> None:
+def test_a_part_that_was_cut_off_counts_as_not_there(ssh: str, options: ShipOptions, tmp_path: Path) -> None:
     remote = Remote("127.0.0.1", str(tmp_path / "there"), tuple(shlex.split(ssh)))
     part = pack.source_part(Source(options.source or tmp_path, "given", "x", "y"))
     remote.send(part)
@@ -249,11 +251,11 @@ def test_a_profile_outside_the_project_is_refused(tmp_path: Path) -> None:
     assert Remote("h", "d").project_path(str(ROOT / "profiles/demo.toml")) == "profiles/demo.toml"
 
 
-def test_what_was_shipped_plans_a_run_in_a_network_without_a_route(options: pack.ShipOptions, tmp_path: Path) -> None:
+def test_what_was_shipped_plans_a_run_in_a_network_without_a_route(options: ShipOptions, tmp_path: Path) -> None:
     if shutil.which("unshare") is None or subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode:
         pytest.skip("network namespaces are not permitted here")
     target = tmp_path / "all.tar"
-    ship_to_file(target, pack.ShipOptions(source=options.source, wheels=False, data_dir=options.data_dir), quiet)
+    ship_to_file(target, ShipOptions(source=options.source, wheels=False, data_dir=options.data_dir), quiet)
     there = tmp_path / "there"
     with tarfile.open(target) as tar:
         tar.extractall(there, filter="data")
@@ -271,7 +273,7 @@ def test_one_command_ships_installs_and_runs_the_demo_where_there_is_no_network(
     if subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode:
         pytest.skip("network namespaces are not permitted here")
     there, target = tmp_path / "there", tmp_path / "all.tar"
-    ship_to_file(target, pack.ShipOptions(cpu=True, demo=True), print)
+    ship_to_file(target, ShipOptions(cpu=True, demo=True), print)
     with tarfile.open(target) as tar:
         tar.extractall(there, filter="data")
     script = (

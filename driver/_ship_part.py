@@ -1,0 +1,65 @@
+"""What to ship, and a part of it: which files, under which names, and how they go into an archive."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engines._files import sha256
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class ShipOptions:
+    """What to take along. `python` ("3.12") and `platforms` (wheel tags) describe the other side; None is "as here"."""
+
+    source: Path | None = None
+    cpu: bool = False
+    wheels: bool = True
+    demo: bool = False
+    python: str | None = None
+    platforms: tuple[str, ...] = ()
+    data_dir: Path | None = None
+    root: Path = ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: (path there, path here) of each file, and text files made for it."""
+
+    name: str
+    files: tuple[tuple[str, Path], ...]
+    made: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.stat().st_size for _, path in self.files if path.is_file())
+
+    @property
+    def digest(self) -> str:
+        """Hash over names and contents; what is there under the same digest need not be sent again."""
+        total = hashlib.sha256()
+        for name, path in self.files:
+            total.update(name.encode() + b"\0" + sha256(path).encode())
+        for name, text in sorted(self.made.items()):
+            total.update(name.encode() + b"\0" + text.encode())
+        return total.hexdigest()
+
+
+def write_part(tar: tarfile.TarFile, part: Part) -> None:
+    """Append a part to an open archive; owner and times are left out, so that the same files give the same bytes."""
+    for name, path in part.files:
+        with path.open("rb") as content:
+            tar.addfile(_member(name, path.stat().st_size, path.stat().st_mode & 0o755), content)
+    for name, text in part.made.items():
+        tar.addfile(_member(name, len(text.encode()), 0o644), io.BytesIO(text.encode()))
+
+
+def _member(name: str, size: int, mode: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, mode
+    return member

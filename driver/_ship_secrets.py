@@ -1,0 +1,43 @@
+"""No secret travels: neither a file that is called like one nor one that holds a key of this environment."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from pathlib import Path
+
+from driver._ship_part import Part
+from driver.errors import BenchError
+
+SECRET_NAMES = (
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "id_rsa*",
+    "id_ed25519*",
+    ".netrc",
+    ".pypirc",
+    "*token*.txt",
+)
+SECRET_VARIABLE = ("API_KEY", "TOKEN", "SECRET", "PASSWORD")
+
+
+def refuse_secrets(part: Part) -> None:
+    """Nothing with a secret's name travels, and no file that holds the value of a secret of this environment.
+
+    Raises:
+        BenchError: names the file.
+    """
+    values = [
+        value.encode()
+        for name, value in os.environ.items()
+        if any(word in name.upper() for word in SECRET_VARIABLE) and len(value) >= 8
+    ]
+    for name, path in part.files:
+        if any(fnmatch.fnmatch(Path(name).name, pattern) for pattern in SECRET_NAMES):
+            raise BenchError(f"ship: {name} looks like a secret and is tracked by git; remove it from the repository")
+        if values and any(value in path.read_bytes() for value in values):
+            raise BenchError(f"ship: {name} holds a key of this environment; remove it from the file")
