@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from records import JsonObject
+from reporting._answer_details import details, noise_floors
 from reporting._escape import markdown as md
 from reporting._format import (
     DAGGER_NOTE,
@@ -68,7 +69,19 @@ def answers(view: View, rows: int) -> str:
             line.append(_accuracy(row["engines"].get(candidate)))
             line.append(_difference((row.get("paired") or {}).get(candidate)))
         body.append(line)
-    return f"## Answers\n\n{table(header, body, rows, numeric=1)}"
+    return "\n\n".join(["## Answers", table(header, body, rows, numeric=1), *_how_found(view, rows)])
+
+
+def _how_found(view: View, rows: int) -> list[str]:
+    header = ["workload", "engine", "right by the strict rule", "found by", "truncated", "without answer", "requests"]
+    told = details(view)
+    body = [
+        [md(one.workload), md(one.engine), one.strict, md(one.methods), one.truncated, one.no_answer, one.failed]
+        for one in told
+    ]
+    notes = [f"- {md(f'{one.workload}, {one.engine}: {one.samples}', 300)}" for one in told if one.samples]
+    notes += [f"- {md(floor, 300)}" for floor in noise_floors(view)]
+    return [table(header, body, rows, numeric=2), *(["\n".join(notes)] if notes else [])]
 
 
 def time(view: View, rows: int) -> str:

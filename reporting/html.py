@@ -17,6 +17,7 @@ from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 from markupsafe import Markup
 
 from records import JsonObject
+from reporting._answer_details import details, noise_floors
 from reporting._cards import cards
 from reporting._charts import groups
 from reporting._escape import one_line, visible
@@ -64,6 +65,8 @@ def html(comparison: JsonObject) -> str:
         groups=groups(view),
         problems=problems(view),
         grids=flip_grids(view),
+        answer_details=details(view),
+        floors=noise_floors(view),
         engine_facts=engine_facts(view),
         run_facts=run_facts(view),
         commands=_commands(view),
