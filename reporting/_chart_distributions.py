@@ -6,6 +6,7 @@ from reporting._chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
 from reporting._escape import one_line
 from reporting._format import figure
 from reporting._svg import Plot, Scale, fitting, thin
+from scoring.percentiles import enough
 
 POINTS = 400
 QUANTILES = (5, 25, 50, 75, 90, 95, 99)
@@ -54,7 +55,7 @@ def _ecdf(draw: Draw, cell: str, name: str, samples: dict[str, list[float]]) -> 
         n = len(values)
         steps = [(value, (i + 1) / n) for i, value in enumerate(values)]
         plot.line([(values[0], 0.0), *thin(steps, POINTS)], draw.css[engine], draw.names[engine], steps=True)
-        quantiles = [quantile(values, q) if q < 99 or n >= 1000 else None for q in QUANTILES]
+        quantiles = [quantile(values, q) if enough(q, n) else None for q in QUANTILES]
         rows.append([draw.names[engine], f"{n:,}", *(figure(value) for value in quantiles), figure(values[-1])])
     title = f"{name}, {one_line(cell)}"
     medians = ", ".join(f"{draw.names[e]} {figure(quantile(v, 50))} ms" for e, v in samples.items())

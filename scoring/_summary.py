@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from records import JsonObject
+from scoring.percentiles import BEYOND, PERCENTILES
 from scoring.verdict import BLIND_NOTE, WITHIN_RUN
 
 DONE, FAILED_REQUESTS, VOID = 0, 1, 3
@@ -73,21 +74,26 @@ def _quality(comparison: JsonObject) -> list[JsonObject]:
 
 def _caveats(comparison: JsonObject) -> list[str]:
     caveats = []
-    methods = {r["method"] for row in comparison["performance"] for r in row["speed_ratio"].values()}
-    if WITHIN_RUN in methods:
+    blind, all_cells = set(), set()
+    for row in comparison["performance"]:
+        all_cells.add(row["cell"])
+        if any(told["method"] == WITHIN_RUN for told in row["speed_ratio"].values()):
+            blind.add(row["cell"])
+    if blind:
+        where = "" if blind == all_cells else f" in {', '.join(sorted(blind))}"
         caveats.append(
-            "One run per engine: the speed intervals are bootstrapped within the run and blind to the noise from run"
-            " to run; ask for rounds = 3 or more to measure it."
+            f"One run per engine{where}: the speed intervals are bootstrapped within the run and blind to the noise from"
+            " run to run; ask for rounds = 3 or more to measure it."
         )
     if sweeps := sorted({row["cell"] for row in comparison["steps"]}):
         caveats.append(f"Figures of a whole sweep mix its levels ({', '.join(sweeps)}): read them step by step.")
-    withheld = {
-        row["cell"]
-        for row in comparison["performance"]
-        if row["metric"].endswith("_p99") and all(e["value"] is None and e["n"] for e in row["engines"].values())
-    }
+    withheld: dict[str, list[str]] = {}
+    for percent in PERCENTILES:
+        if cells := _withheld(comparison, percent):
+            withheld.setdefault(", ".join(cells), []).append(f"p{percent}")
     if withheld:
-        caveats.append(f"p99 is withheld below 1,000 requests ({', '.join(sorted(withheld))}).")
+        told = "; ".join(f"{', '.join(percents)} of {cells}" for cells, percents in withheld.items())
+        caveats.append(f"Percentiles with fewer than {BEYOND} requests beyond them are withheld: {told}.")
     if any(line["kind"] == "A/B" for line in comparison["divergence"]) and not any(
         line["kind"] == "A/A" for line in comparison["divergence"]
     ):
@@ -95,3 +101,15 @@ def _caveats(comparison: JsonObject) -> list[str]:
             "No engine was asked twice: how far one agrees with itself is not known, so differing texts prove nothing."
         )
     return caveats
+
+
+def _withheld(comparison: JsonObject, percent: int) -> list[str]:
+    """The cells in which no engine's requests are enough for a percentile."""
+    return sorted(
+        {
+            row["cell"]
+            for row in comparison["performance"]
+            if row["metric"].endswith(f"_p{percent}")
+            and all(e["value"] is None and e["n"] for e in row["engines"].values())
+        }
+    )

@@ -14,13 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from scoring.captures import Capture
+from scoring.percentiles import PERCENTILES, enough
 from scoring.steady import Steady, Window, find_steady
 
 Floats = NDArray[np.float64]
 
-PERCENTILES = (50, 90, 95, 99)
-P99_FROM = 1000
-"""p99 of fewer requests rests on fewer than ten of them and is withheld."""
 PER_REQUEST = ("ttft_ms", "ttfa_ms", "tpot_ms", "e2e_ms")
 FROM_SCHEDULE = ("ttft_scheduled_ms", "e2e_scheduled_ms")
 """Open-loop load only: the same latencies from when the request was due."""
@@ -93,7 +91,7 @@ def cell_figures(capture: Capture, objectives: Mapping[str, float | None] | None
 def _summarise(figures: CellFigures, name: str, values: Floats, requests: int) -> None:
     found = np.percentile(values, PERCENTILES) if len(values) else [None] * len(PERCENTILES)
     for percent, value in zip(PERCENTILES, found, strict=True):
-        withheld = value is None or (percent == 99 and requests < P99_FROM)
+        withheld = value is None or not enough(percent, requests)
         figures.values[f"{name}_p{percent}"] = None if withheld else float(value)
         figures.counts[f"{name}_p{percent}"] = requests
     figures.values[f"{name}_mean"] = float(values.mean()) if len(values) else None

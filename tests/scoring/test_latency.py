@@ -91,14 +91,20 @@ def test_drain_requests_keep_their_latencies(tmp_path: Path) -> None:
     assert figures_of(tmp_path, *rows).counts["e2e_ms_p50"] == 3
 
 
-def test_percentiles_are_interpolated_and_p99_is_withheld_below_a_thousand(tmp_path: Path) -> None:
-    rows = [request(i * 100, i * 100 + 10 + i) for i in range(4)]
+def test_percentiles_are_interpolated(tmp_path: Path) -> None:
+    rows = [request(i * 100, i * 100 + 10 + i % 10) for i in range(100)]
     values = figures_of(tmp_path, *rows).values
-    assert values["ttft_ms_p50"] == pytest.approx(11.5)
-    assert values["ttft_ms_p90"] == pytest.approx(np.percentile([10, 11, 12, 13], 90))
-    assert values["ttft_ms_p99"] is None
-    many = [request(i, i + 0.5) for i in range(1000)]
-    assert figures_of(tmp_path, *many).values["ttft_ms_p99"] == pytest.approx(0.5)
+    assert values["ttft_ms_p50"] == pytest.approx(14.5)
+    assert values["ttft_ms_p90"] == pytest.approx(np.percentile(np.arange(100) % 10 + 10, 90))
+
+
+@pytest.mark.parametrize(("percent", "needed"), [(90, 100), (95, 200), (99, 1000)])
+def test_a_tail_percentile_needs_ten_requests_beyond_it(tmp_path: Path, percent: int, needed: int) -> None:
+    for name in ("enough", "fewer"):
+        (tmp_path / name).mkdir()
+    rows = [request(i, i + 0.5) for i in range(needed)]
+    assert figures_of(tmp_path / "enough", *rows).values[f"ttft_ms_p{percent}"] == pytest.approx(0.5)
+    assert figures_of(tmp_path / "fewer", *rows[1:]).values[f"ttft_ms_p{percent}"] is None
 
 
 def test_throughput_counts_the_tokens_that_arrived_inside_the_window(tmp_path: Path) -> None:
