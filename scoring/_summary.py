@@ -82,8 +82,8 @@ def _caveats(comparison: JsonObject) -> list[str]:
     if blind:
         where = "" if blind == all_cells else f" in {', '.join(sorted(blind))}"
         caveats.append(
-            f"One run per engine{where}: the speed intervals are bootstrapped within the run and blind to the noise from"
-            " run to run; ask for rounds = 3 or more to measure it."
+            f"One run per engine{where}: the speed intervals are bootstrapped within the run and blind to the noise"
+            " from run to run; ask for rounds = 3 or more to measure it."
         )
     if sweeps := sorted({row["cell"] for row in comparison["steps"]}):
         caveats.append(f"Figures of a whole sweep mix its levels ({', '.join(sweeps)}): read them step by step.")
