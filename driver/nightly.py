@@ -12,19 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from driver._nightly_after import old_nights, recent_shifts, void_reasons
 from driver._nightly_baseline import Choice
 from driver._nightly_compare import Judge
 from driver._nightly_guard import TimeLimitError, only_one, time_limit
 from driver._nightly_measure import Measure, Measured, remove_old_folders, tonight_only
 from driver._nightly_result import Finding, NightResult
-from driver.errors import BenchError, ExitCode, Stopped
+from driver._nightly_words import in_words
+from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
 from driver.profile import Profile
 from reporting.history import GateRow, History, HistoryError, read_run
-from reporting.trends import trends
-
-RECENT = 14
-"""Changes of level within so many nights are shown with the night."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +65,10 @@ def nightly(
                     _one_night(history, profile, options, measure, result, created)
                 except BaseException as error:
                     with contextlib.suppress(HistoryError):
-                        history.end(result.run_id, exit_code=_in_words(error)[1], note=_in_words(error)[0])
+                        history.end(result.run_id, exit_code=in_words(error)[1], note=in_words(error)[0])
                     raise
         except BaseException as error:
-            result.failure, result.exit_code = _in_words(error)
+            result.failure, result.exit_code = in_words(error)
             result.status = "partial" if result.status == "running" else result.status
             report(result)
             if isinstance(error, TimeLimitError):
@@ -89,7 +87,7 @@ def _one_night(
     result.status = history.get(result.run_id).status
     result.report = str(run.report) if run.report else None
     if result.status == "void":
-        result.void = _void_reasons(run)
+        result.void = void_reasons(run)
         result.exit_code = int(ExitCode.VOID)
         history.add_gates(result.run_id, [], result.exit_code)
         return
@@ -105,9 +103,9 @@ def _one_night(
             _confirm(history, profile, judge, measure, result, found.findings, created, ends)
     failed = result.by_verdict("regression", "suspected") or not run.all_ok
     _keep(history, result, ExitCode.REGRESSION if failed else ExitCode.DONE)
-    result.trends = _recent_shifts(history, profile)
+    result.trends = recent_shifts(history, profile)
     if options.keep is not None:
-        remove_old_folders(options.out, _old_nights(history, profile, options.keep))
+        remove_old_folders(options.out, old_nights(history, profile, options.keep))
 
 
 def _confirm(
@@ -161,7 +159,7 @@ def _measured(
         history.add(imported)
     except BaseException as error:
         with contextlib.suppress(HistoryError):
-            note, code = _in_words(error)
+            note, code = in_words(error)
             history.end(run_id, status="partial", exit_code=code, note=note)
         raise
     return run
@@ -174,51 +172,3 @@ def _keep(history: History, result: NightResult, code: ExitCode) -> None:
         low, high = f.ci or (None, None)
         rows.append(GateRow(f.engine, f.cell, f.metric, f.baseline, f.ratio, low, high, f.limit, f.verdict, f.evidence))
     history.add_gates(result.run_id, rows, result.exit_code)
-
-
-def _in_words(error: BaseException) -> tuple[str, int]:
-    """One line and an exit code for whatever ended a night."""
-    if isinstance(error, TimeLimitError):
-        return "the time limit passed before the night was done; what was measured is kept", int(ExitCode.FAILURE)
-    if isinstance(error, BenchError):
-        return error.message.splitlines()[0], error.exit_code
-    if isinstance(error, HistoryError):
-        return str(error), int(ExitCode.FAILURE)
-    if isinstance(error, OSError):
-        return f"{error.filename or ''} {error.strerror or error}".strip(), int(ExitCode.FAILURE)
-    if isinstance(error, Stopped):
-        return f"stopped by {error.sign.name}", int(error.exit_code)
-    return f"{type(error).__name__}: {error}", int(ExitCode.FAILURE)
-
-
-def _void_reasons(run: Measured) -> list[str]:
-    rows = [row for row in run.comparison.get("audit", []) if row["status"] == "fail"]
-    return [
-        f"{row['check']} ({row.get('engine') or 'all'}, {row.get('cell') or 'all'}): {row.get('evidence')}"
-        for row in rows
-    ]
-
-
-def _recent_shifts(history: History, profile: Profile) -> list[str]:
-    """Changes of level in the last nights, which a gate against the night before can't see while they creep."""
-    notes = []
-    for metric in profile.gate.metrics:
-        for found in trends(history, metric, profile=profile.name):
-            of, newest = found.series, len(found.series.points) - RECENT
-            for shift in found.shifts:
-                if shift.index >= newest:
-                    levels = f"{shift.before:.4g} -> {shift.after:.4g}"
-                    notes.append(f"{of.engine}, {of.cell}, {metric}: since {shift.run_id}, {levels}")
-    return notes
-
-
-def _old_nights(history: History, profile: Profile, keep: int) -> list[str]:
-    """Nights beyond the newest `keep`, with their confirmations; pinned ones stay, and so does the last good one."""
-    nights = history.runs(profile=profile.name, where="kind = 'nightly' AND status != 'running'")
-    good = history.runs(profile=profile.name, good=True)
-    staying = {run.run_id for run in nights[max(0, len(nights) - keep) :]} | {run.run_id for run in good[-1:]}
-    staying |= {run.run_id for run in nights if run.pinned_utc}
-    second = history.runs(profile=profile.name, where="kind = 'confirmation' AND status != 'running'")
-    return [run.run_id for run in nights if run.run_id not in staying] + [
-        r.run_id for r in second if r.confirms not in staying
-    ]
