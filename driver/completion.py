@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
+from driver.plan import DEFAULT_OUT
+
 
 class ProfileArgument(click.Path):
     """A TOML file, or the name of one in profiles/."""
@@ -19,9 +21,6 @@ class RunArgument(click.Path):
     """The folder of a run, or its name under bench-out/."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        # Here: it brings the engines along, which not every command with a run needs.
-        from driver.run import DEFAULT_OUT
-
         return _named(sorted(path.parent.name for path in DEFAULT_OUT.glob("*/run.json")), incomplete)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from driver.profile import Cell, EngineSection, Profile
 from records import RunFolder, read_json
 
+DEFAULT_OUT = Path("bench-out")
+"""What holds the folders of runs, unless `--out` says otherwise."""
 ASSUMED_TOKEN_S = 0.02
 ASSUMED_START_S = 10.0
 

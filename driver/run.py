@@ -13,14 +13,13 @@ from pathlib import Path
 
 from driver.errors import BenchError, ExitCode, Stopped, writing
 from driver.manifest import open_manifest
-from driver.plan import lives, pending
+from driver.plan import DEFAULT_OUT, lives, pending
 from driver.profile import Profile
 from driver.progress import Display, counted
 from driver.rounds import run_life
 from driver.workloads import load_workloads, write_workloads
 from records import NAME, RunFolder, read_json, write_json
 
-DEFAULT_OUT = Path("bench-out")
 _LOCK = ".lock"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from driver.commands import _options
 from driver.errors import BenchError, ExitCode
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ READY_S = 30.0
 @click.option("--tokens", type=click.IntRange(2, 100_000), default=100, show_default=True, help="Of each answer.")
 @click.option("--tokens-per-chunk", type=click.IntRange(1, 64), default=1, show_default=True)
 @click.option("--together", is_flag=True, help="All streams tick at the same instants: the hardest case.")
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures there too."
-)
-def command(streams: str, seconds: float, json_file: Path | None, together: bool, **schedule: Any) -> int:
+@_options.as_json("the figures")
+def command(streams: str, seconds: float, as_json: bool, together: bool, **schedule: Any) -> int:
     """Run the load client against a built-in server that knows when it sent what, and show error and cost.
 
     Server and client run on a core each, where there are two. TTFT's error is that of each request: reported less true,
@@ -42,8 +41,6 @@ def command(streams: str, seconds: float, json_file: Path | None, together: bool
     from engines import EngineConfig, EngineError, create, running
 
     counts = _counts(streams)
-    if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise BenchError(f"--json {json_file}: there is no such folder", ExitCode.USAGE)
     server_core, client_core = _cores()
     engine: Any = create(EngineConfig("pacing", "pacing", options={**schedule, "grid": together}))
     rows: list[Row] = []
@@ -58,12 +55,13 @@ def command(streams: str, seconds: float, json_file: Path | None, together: bool
         for count in counts:
             click.echo(f"{count} streams ...", err=True)
             rows.append(_measure(engine, count, seconds, Path(scratch) / str(count), client_core))
-    _show(rows)
     words = verdict(rows)
-    click.echo(f"verdict: {words}")
-    if json_file is not None:
+    if as_json:
         found = {"schedule": {**schedule, "grid": together}, "rows": [asdict(row) for row in rows], "verdict": words}
-        json_file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        click.echo(json.dumps(found, indent=2))
+    else:
+        _show(rows)
+        click.echo(f"verdict: {words}")
     return int(ExitCode.DONE)
 
 

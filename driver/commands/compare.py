@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from driver.commands import _options
 from driver.completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.judge import exit_code, judge, judge_runs, to_json, write_reports
@@ -18,8 +19,8 @@ from reporting.terminal import summary
 @click.argument("run_b", required=False, type=RunArgument(path_type=Path))
 @click.option("--engine-a", metavar="NAME", help="With RUN_B: take only this engine from RUN.")
 @click.option("--engine-b", metavar="NAME", help="Take only this engine from RUN_B.")
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
+@_options.junit
+@_options.as_json("the comparison")
 def command(
     run: Path, run_b: Path | None, engine_a: str | None, engine_b: str | None, junit: Path | None, as_json: bool
 ) -> int:

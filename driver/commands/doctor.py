@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from driver.commands import _options
 from driver.completion import ProfileArgument
 from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, ProfileError, load_profile, resolve_model
@@ -25,7 +26,7 @@ PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic
 @click.command(name="doctor", short_help="Every check of a profile on this machine; end stray engines.")
 @click.argument("profile", required=False, type=ProfileArgument(path_type=Path))
 @click.option("--clean", is_flag=True, help="End engines that a killed run left behind (by pid and start time).")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench-out"), show_default=True)
+@_options.out
 def command(profile: Path | None, clean: bool, out: Path) -> int:
     """Check what PROFILE needs on this machine, without running anything.
 

@@ -17,6 +17,7 @@ from typing import Any
 import click
 import requests
 
+from driver._profile_sections import scenarios
 from driver.errors import BenchError, ExitCode, writing
 from driver.load import last_line
 from driver.profile import EngineSection, Profile, load_profile
@@ -26,14 +27,13 @@ from engines import EngineConfig, EngineError, create, running
 from scoring.tasks import TaskError, load_prompts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SCENARIOS = ("closed_loop", "single", "concurrent_4", "concurrent_8", "open_loop", "ramp", "sweep")
 READY_S = 60.0
 STOP_GRACE_S = 20.0
 
 
 @click.command(name="explore", short_help="Locust's web UI with live figures, in front of an engine.")
 @click.argument("target")
-@click.option("--scenario", type=click.Choice(SCENARIOS), default="closed_loop", show_default=True)
+@click.option("--scenario", type=click.Choice(scenarios()), default="closed_loop", show_default=True)
 @click.option("--port", type=click.IntRange(1, 65535), help="Of the web UI; a free one is taken without.")
 @click.option("--prompts", default="perf-short", show_default=True, help="Workload, or FILE.jsonl.")
 @click.option(

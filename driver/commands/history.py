@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from driver.commands import _options
 from driver.completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
@@ -55,7 +56,7 @@ def command(context: click.Context, path: Path) -> None:
     context.obj = path
 
 
-_json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, for scripts.")
+_json = _options.as_json("it")
 
 
 def _opened(path: Path) -> History:

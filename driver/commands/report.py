@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from driver.commands import _options
 from driver.completion import RunArgument
 from driver.judge import exit_code, newest_comparison, read_comparison, write_reports
 from driver.run import open_run
@@ -13,7 +14,7 @@ from driver.run import open_run
 
 @click.command(name="report", short_help="Write Markdown and HTML of a comparison again.")
 @click.argument("run", type=RunArgument(path_type=Path))
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
+@_options.junit
 def command(run: Path, junit: Path | None) -> int:
     """Render the newest comparison of RUN (a run's folder, its name, or a comparison JSON) as Markdown and HTML."""
     path = run if run.suffix == ".json" else newest_comparison(open_run(run))

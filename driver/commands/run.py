@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
+from driver.commands import _options
 from driver.completion import ProfileArgument
 from driver.judge import exit_code, judge, to_json, write_reports
 from driver.plan import earlier_runs, estimate, lives
 from driver.profile import Profile, find_profile, load_profile
 from driver.progress import Display, counted
-from driver.run import DEFAULT_OUT, run_profile
+from driver.run import run_profile
 from driver.workloads import load_workloads
 from reporting.terminal import summary
 
@@ -43,14 +44,14 @@ def execute(
 
 @click.command(name="run", short_help="Run a profile: start each engine, load it, judge, report.")
 @click.argument("profile", type=ProfileArgument(path_type=Path))
-@click.option("--run-id", help="Name the run; a run of that name that is not complete is finished.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_OUT, show_default=True)
+@_options.run_id
+@_options.out
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
 @click.option(
     "--keep-raw", is_flag=True, help="Keep the bytes of failed requests, for bug reports: <cell>/raw/<request>.http."
 )
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
+@_options.junit
+@_options.as_json("the comparison")
 def command(
     profile: Path, run_id: str | None, out: Path, dry_run: bool, keep_raw: bool, junit: Path | None, as_json: bool
 ) -> int:

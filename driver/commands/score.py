@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from driver.commands import _options
 from driver.completion import RunArgument
 from driver.judge import score_run
 from driver.run import open_run
@@ -15,7 +16,7 @@ from records import write_json
 @click.command(name="score", short_help="Grade captured answers with today's grader.")
 @click.argument("run", type=RunArgument(path_type=Path))
 @click.option("--cross-check", is_flag=True, help="List where math-verify (optional) disagrees; it never decides.")
-@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON on stdout.")
+@_options.as_json("the scores")
 def command(run: Path, cross_check: bool, as_json: bool) -> int:
     """Grade the completions of RUN and write scores.json beside them: engine, workload, correct, strict, by method."""
     folder = open_run(run)

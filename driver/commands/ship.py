@@ -11,6 +11,7 @@ import click
 
 from driver._ship_part import ShipOptions
 from driver._ship_remote import Remote
+from driver.commands import _options
 from driver.progress import Display
 from driver.ship import parse_target, run_there, ship_to_file, ship_to_host
 
@@ -19,7 +20,7 @@ from driver.ship import parse_target, run_there, ship_to_file, ship_to_host
 @click.argument("target", metavar="HOST:DIR|FILE.tar")
 @click.option("--run", "profile", metavar="PROFILE", help="Then build and run PROFILE there, and bring the run back.")
 @click.option("--run-id", help="Name of the run; the same name follows or finishes it.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("bench-out"), show_default=True)
+@_options.out
 @click.option("--source", type=click.Path(path_type=Path), help="The llama.cpp tree or .tar.gz to take along.")
 @click.option("--cpu", is_flag=True, help="A llama.cpp tree without CUDA and converter is enough.")
 @click.option("--demo", is_flag=True, help="Take the demo's engine and small model along too (about 130 MB).")

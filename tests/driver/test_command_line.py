@@ -299,12 +299,11 @@ def test_what_convert_and_build_cannot_use_is_one_line(
     assert not (tmp_path / "cache").exists()
 
 
-def test_what_explore_and_calibrate_cannot_use_is_told_before_anything_starts(capsys: Capsys) -> None:
+def test_what_explore_cannot_use_is_told_before_anything_starts(capsys: Capsys) -> None:
     for arguments, says in (
         (["explore", "http://127.0.0.1:9", "--prompts", "gone.jsonl"], "--prompts gone.jsonl: no such prompts file"),
         (["explore", ""], "'': a URL or PROFILE:ENGINE was expected"),
         (["explore", "demo:other"], "demo: no engine 'other'; there are llama-4slots, llama-1slot"),
-        (["calibrate", "--json", "gone/x.json"], "--json gone/x.json: there is no such folder"),
     ):
         assert cli(arguments) == 2
         assert says in one_line(capsys)

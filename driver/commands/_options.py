@@ -1,0 +1,30 @@
+"""Options that several commands share, so that they are called and explained alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from driver.plan import DEFAULT_OUT
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+out = click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_OUT,
+    show_default=True,
+    help="Folder that holds the folders of runs.",
+)
+run_id = click.option("--run-id", help="Name the run; a run of that name that is not complete is finished.")
+junit = click.option(
+    "--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write JUnit XML there as well."
+)
+
+
+def as_json(what: str) -> Callable[[F], F]:
+    """`--json`: `what` is printed on stdout, and nothing else there."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON on stdout, for scripts.")
