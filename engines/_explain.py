@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
+
+from engines._base import Engine
+
+LOG_TAIL_BYTES = 8192
 
 _SIGNALS = {
     signal.SIGILL: (
@@ -41,3 +46,25 @@ def explain_exit(log_tail: str, code: int | None) -> str | None:
     if code is not None and 128 < code < 128 + signal.NSIG:
         return _SIGNALS.get(signal.Signals(code - 128))
     return None
+
+
+def why_it_ended(engine: Engine, log: Path, code: int) -> str:
+    """Words for any end: what is known of this engine or of all, else exit code or signal and the log's last lines."""
+    tail = log_tail(log)
+    known = engine.explain_exit(tail, code) or explain_exit(tail, code)
+    if known:
+        return known
+    is_signal = 128 < code < 128 + signal.NSIG
+    how = f"signal {signal.Signals(code - 128).name}" if is_signal else f"exit code {code}"
+    last = " | ".join([line.strip() for line in tail.splitlines() if line.strip()][-4:])
+    return f"ended by itself ({how}); its log {log} ends: {last or 'empty'}"
+
+
+def log_tail(path: Path) -> str:
+    """The last few KiB of a log as text."""
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+            return log.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -15,7 +15,7 @@ from typing import Any
 
 from engines import _leftovers
 from engines._base import Engine, EngineError
-from engines._explain import explain_exit
+from engines._explain import log_tail, why_it_ended
 from engines._machine import require_gpu
 from engines._meter import metering
 from engines._port import port_is_free, require_free_port
@@ -25,7 +25,6 @@ ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 10.0
 # Supervisor: grace, then its own limit for SIGKILL, then this.
 STOP_LIMIT_S = STOP_GRACE_S + 40.0
-LOG_TAIL_BYTES = 8192
 # Keys for the client's requests; no engine needs to see them.
 CLIENT_SECRETS = ("ENGINEBENCH_API_KEY", "OPENAI_API_KEY")
 
@@ -148,15 +147,7 @@ class RunningEngine:
             return f"no server answers at {self.engine.base_url} any more"
         code = self._supervisor.wait()
         # Negative where the supervisor itself was killed, and the engine with it.
-        code = 128 - code if code < 0 else code
-        tail = log_tail(self.log)
-        known = self.engine.explain_exit(tail, code) or explain_exit(tail, code)
-        if known:
-            return known
-        is_signal = 128 < code < 128 + signal.NSIG
-        how = f"signal {signal.Signals(code - 128).name}" if is_signal else f"exit code {code}"
-        last = " | ".join([line.strip() for line in tail.splitlines() if line.strip()][-4:])
-        return f"ended by itself ({how}); its log {self.log} ends: {last or 'empty'}"
+        return why_it_ended(self.engine, self.log, 128 - code if code < 0 else code)
 
     def _not_ready(self, timeout_s: float) -> str:
         name = self.engine.config.name
@@ -194,13 +185,3 @@ class running:  # noqa: N801 - reads as a word: `with running(engine, log, ...) 
             self._life.stop()
         finally:
             self._stack.close()
-
-
-def log_tail(path: Path) -> str:
-    """The last few KiB of a log as text."""
-    try:
-        with path.open("rb") as log:
-            log.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
-            return log.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
