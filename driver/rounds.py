@@ -75,7 +75,13 @@ def _up(engine: Engine, section: EngineSection, folder: RoundFolder, state: Json
         yield alive
         state["stop_reason"] = "asked"
     except BaseException as error:
-        state["stop_reason"] = "died" if not alive.alive() else f"the run ended: {type(error).__name__}"
+        state["stop_reason"] = (
+            "died"
+            if not alive.alive()
+            else "the run was stopped"
+            if isinstance(error, KeyboardInterrupt)
+            else f"the run ended: {type(error).__name__}"
+        )
         raise
     finally:
         # Even an interrupt must leave the engine stopped and its end on record.

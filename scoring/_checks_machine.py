@@ -48,10 +48,10 @@ def not_throttled(facts: EngineFacts) -> Finding:
         found = {k: n for k, n in throttle_reasons(rows).items() if k.lower() not in HARMLESS_THROTTLING}
         if not found:
             return passed(f"none in {len(rows)} samples")
-        told = ", ".join(f"{reason} in {100 * n / len(rows):.1f}%" for reason, n in sorted(found.items()))
+        told = ", ".join(f"{reason} in {n:,} of {len(rows):,}" for reason, n in sorted(found.items()))
         # A power cap holds for all engines of a card alike: worth knowing, no reason to void.
         serious = any(n / len(rows) > HARMFUL_SHARE for k, n in found.items() if k.lower() != POWER_CAP)
-        return failed(f"throttled: {told} of samples") if serious else warned(f"throttled: {told} of samples")
+        return failed(f"throttled: {told} samples") if serious else warned(f"throttled: {told} samples")
 
     return facts.each(check)
 

@@ -168,7 +168,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("engine alive", None, lambda r: r.states["cand", 1].update(stop_reason="died", exit_code=-11), "exit code -11"),
     ("engine alive", None, lambda r: r.states["cand", 1].update(stop_reason="the run ended: X"), "ended otherwise"),
     ("alone on the GPU", None, lambda r: state(r, "machine", cotenants=[{"pid": 9, "name": "miner"}]), "miner"),
-    ("GPU not throttled", None, throttled, "hw_thermal_slowdown in 10.0%"),
+    ("GPU not throttled", None, throttled, "hw_thermal_slowdown in 10 of 100 samples"),
     ("memory freed", None, lambda r: state(r, "machine", vram_after_mib=900), "900 MiB after"),
     ("memory freed", None, lambda r: state(r, "machine", processes_left=2), "2 of its processes"),
     ("memory freed", None, lambda r: state(r, "machine", port_free_after=False), "port"),
