@@ -75,13 +75,7 @@ def _up(engine: Engine, section: EngineSection, folder: RoundFolder, state: Json
         yield alive
         state["stop_reason"] = "asked"
     except BaseException as error:
-        state["stop_reason"] = (
-            "died"
-            if not alive.alive()
-            else "the run was stopped"
-            if isinstance(error, KeyboardInterrupt)
-            else f"the run ended: {type(error).__name__}"
-        )
+        state["stop_reason"] = _reason(error) if alive.alive() else "died"
         raise
     finally:
         # Even an interrupt must leave the engine stopped and its end on record.
@@ -135,3 +129,7 @@ def set_aside(path: Path) -> None:
         k += 1
     if path.exists():
         path.rename(aside)
+
+
+def _reason(error: BaseException) -> str:
+    return "the run was stopped" if isinstance(error, KeyboardInterrupt) else f"the run ended: {type(error).__name__}"
