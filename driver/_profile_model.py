@@ -68,13 +68,6 @@ class Profile(Section):
                 raise ValueError(f"parity_margin.{name}: no cell asks for it")
         return self
 
-    def engine(self, name: str) -> EngineSection:
-        return next(engine for engine in self.engines if engine.name == name)
-
-    @property
-    def candidates(self) -> list[str]:
-        return [engine.name for engine in self.engines if engine.name != self.baseline]
-
 
 def _no_twins(key: str, names: list[str]) -> None:
     twins = {name for name in names if names.count(name) > 1}

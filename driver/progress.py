@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,11 @@ class CaptureTail:
         self._tokens = 0
         self._first_sent: int | None = None
         self._last_end = 0
+
+    def skip(self) -> None:
+        """Leave out what is there already: it is of an earlier run, whose share is not asked again."""
+        with contextlib.suppress(OSError):
+            self._offset = self._path.stat().st_size
 
     def read(self) -> None:
         """Take in the lines that have come since the last call."""
@@ -94,7 +100,7 @@ class Display:
         self._cells_done += 1
         tail = CaptureTail(capture)
         if seen:
-            tail.read()
+            tail.skip()
         title = f"cell {self._cells_done}/{self.cells_total} {label}"
         if not self.live:
             self.say(f"{title}: started" + (f", {counted(total, 'request')}" if total else ""))
