@@ -16,6 +16,11 @@ def parse_cores(cores: str) -> set[int]:
     return found
 
 
+def are_here(cores: str | None) -> bool:
+    """Whether at least one of these cores is there to pin to; of none asked for, none is missing."""
+    return not cores or bool(parse_cores(cores) & os.sched_getaffinity(0))
+
+
 @contextmanager
 def pinned(cores: str | None) -> Iterator[None]:
     """Let processes started inside inherit these cores; without them on this host, the pin is not made."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from driver.errors import BenchError, ExitCode, Stopped, writing
 from driver.manifest import open_manifest
+from driver.pinning import are_here
 from driver.plan import DEFAULT_OUT, lives, pending
 from driver.profile import Profile
 from driver.progress import Display, counted
@@ -60,6 +61,9 @@ def run_profile(
             plan = list(lives(profile))
             display.cells_total = sum(len(pending(folder, life)) for life in plan)
             display.say(f"run {folder.run_id}: {counted(display.cells_total, 'cell')} to do, in {folder.path}")
+            for cores in sorted({part.cores or "" for part in (*profile.engines, *profile.cells)}):
+                if not are_here(cores):
+                    display.say(f"cores {cores} are not on this machine: what asks for them is not pinned")
             started = time.monotonic()
             all_ok = True
             for life in plan:

@@ -157,6 +157,13 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(capsys: Capsy
     assert "blocked/deeper" in (line := one_line(capsys)) and "--out" in line
 
 
+def test_cores_that_are_not_there_are_told(capsys: Capsys) -> None:
+    path = Path(profile())
+    path.write_text(path.read_text() + 'cores = "4000-4001"\n')
+    assert cli(["run", str(path)]) == 4
+    assert "cores 4000-4001 are not on this machine" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A run typed in a folder with a space and an umlaut in its name, all its paths relative."""
