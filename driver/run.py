@@ -61,7 +61,8 @@ def run_profile(
             plan = list(lives(profile))
             display.cells_total = sum(len(pending(folder, life)) for life in plan)
             display.say(f"run {folder.run_id}: {counted(display.cells_total, 'cell')} to do, in {folder.path}")
-            for cores in sorted({part.cores or "" for part in (*profile.engines, *profile.cells)}):
+            asked = [engine.cores for engine in profile.engines] + [cell.cores for cell in profile.cells]
+            for cores in dict.fromkeys(asked):
                 if not are_here(cores):
                     display.say(f"cores {cores} are not on this machine: what asks for them is not pinned")
             started = time.monotonic()
