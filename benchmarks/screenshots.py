@@ -48,7 +48,8 @@ def tab(browser: Any, out: Path) -> None:
             frame = visit.page.frame_locator("iframe")
             frame.locator("path[data-key=ttft_ms_p50]").wait_for(state="attached")
             visit.page.wait_for_timeout(2500)
-            visit.page.screenshot(path=out / "webui.png", full_page=True)
+            visit.page.set_viewport_size({"width": 1200, "height": 1150})
+            visit.page.screenshot(path=out / "webui.png")
 
 
 def main() -> None:

@@ -26,7 +26,9 @@ class View:
 
     @property
     def created(self) -> str:
-        return str(self.data.get("created") or "")
+        """When it was judged, for people: "2026-11-30 10:40 UTC"; what is no such stamp stays as it is."""
+        told = str(self.data.get("created") or "")
+        return re.sub(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ$", r"\1-\2-\3 \4:\5 UTC", told)
 
     @property
     def baseline(self) -> str:

@@ -1,6 +1,7 @@
 import pytest
 
 from reporting import _format
+from reporting._view import View
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,8 @@ def test_a_very_wide_interval_keeps_its_magnitude() -> None:
 def test_a_ratio_and_its_interval_are_rounded_alike() -> None:
     told = {"value": 10.213, "ci": [9.924, 10.4996], "verdict": "faster", "method": "Welch on log rounds"}
     assert _format.ratio_with_interval(told) == "10.2× [9.92, 10.5] faster"
+
+
+def test_a_stamp_is_shown_as_a_time_and_anything_else_as_it_is() -> None:
+    assert View({"created": "20261130T104020Z"}).created == "2026-11-30 10:40 UTC"
+    assert View({"created": "now"}).created == "now"
