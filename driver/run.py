@@ -58,20 +58,27 @@ def run_profile(
         manifest = open_manifest(folder, profile, profile_path, described)
         with _going_on(folder, profile_path, out):
             write_workloads(folder, workloads)
-            plan = list(lives(profile))
-            display.cells_total = sum(len(pending(folder, life)) for life in plan)
-            display.say(f"run {folder.run_id}: {counted(display.cells_total, 'cell')} to do, in {folder.path}")
-            asked = [engine.cores for engine in profile.engines] + [cell.cores for cell in profile.cells]
-            for cores in dict.fromkeys(asked):
-                if not are_here(cores):
-                    display.say(f"cores {cores} are not on this machine: what asks for them is not pinned")
             started = time.monotonic()
-            all_ok = True
-            for life in plan:
-                all_ok &= run_life(folder, profile, life, display, keep_raw=keep_raw)
+            all_ok = _live(folder, profile, display, keep_raw=keep_raw)
             manifest["took_s"] = round(time.monotonic() - started, 1)
             write_json(folder.manifest, manifest)
     return RunResult(folder, all_ok)
+
+
+def _live(folder: RunFolder, profile: Profile, display: Display, *, keep_raw: bool) -> bool:
+    """Live through what the plan still owes; whether every measured request was ok."""
+    plan = list(lives(profile))
+    display.cells_total = sum(len(pending(folder, life)) for life in plan)
+    display.say(f"run {folder.run_id}: {counted(display.cells_total, 'cell')} to do, in {folder.path}")
+    for cores in dict.fromkeys(
+        [*(engine.cores for engine in profile.engines), *(cell.cores for cell in profile.cells)]
+    ):
+        if not are_here(cores):
+            display.say(f"cores {cores} are not on this machine: what asks for them is not pinned")
+    all_ok = True
+    for life in plan:
+        all_ok &= run_life(folder, profile, life, display, keep_raw=keep_raw)
+    return all_ok
 
 
 def require_run_id(run_id: str) -> None:
