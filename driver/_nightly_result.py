@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from driver.errors import ExitCode
 from records import JsonObject
+from reporting._format import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class NightResult:
         more = f"; {seen} looked slower, and did not when measured again" if seen else ""
         left = len(self.findings) - len(judged)
         more += f"; {left} not judged" if left else ""
-        return f"OK: no regression in {len(judged)} figures{more}"
+        return f"OK: no regression in {count(len(judged), 'figure')}{more}"
 
     def to_json(self) -> JsonObject:
         """The result for `--json`, `--notify` and scripts."""

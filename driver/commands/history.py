@@ -17,9 +17,10 @@ from driver.commands import _options
 from driver.completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
+from reporting._format import count
 from reporting._history_export import export_csv, otava_config
 from reporting._history_text import columns, printable
-from reporting.history import History, HistoryError, read_run
+from reporting.history import VERSION, History, HistoryError, read_run
 from reporting.trends import lines, to_json, trends
 
 DEFAULT = Path("bench-out/history.db")
@@ -62,7 +63,19 @@ _json = _options.as_json("it")
 def _opened(path: Path) -> History:
     if not path.exists():
         raise HistoryError(f"{path}: no history there yet; `nightly` and `history import` begin one")
-    return History(path)
+    return _open(path)
+
+
+def _open(path: Path) -> History:
+    """The history, begun where there is none; a migration is told."""
+    history = History(path)
+    if 0 < history.migrated_from < VERSION:
+        click.echo(
+            f"{path}: brought from version {history.migrated_from} to {VERSION}; the old one is kept beside it, as "
+            f"{path.name}.v{history.migrated_from}.bak",
+            err=True,
+        )
+    return history
 
 
 @command.command("import")
@@ -74,7 +87,7 @@ def import_(path: Path, runs: tuple[Path, ...]) -> None:
     # Here: it brings the engines along, which no other command of the history needs.
     from driver.run import open_run
 
-    with History(path) as history:
+    with _open(path) as history:
         for name in runs:
             run = read_run(open_run(name))
             new = history.add(run)
@@ -188,11 +201,10 @@ def _only_profile(history: History) -> str:
 @one_line_errors
 def merge(path: Path, other: Path) -> None:
     """Take over the runs of the history OTHER that this one lacks; OTHER stays as it is."""
-    with History(path) as history:
+    with _open(path) as history:
         added, renamed = history.merge(other)
-    click.echo(
-        f"{len(added)} runs added" + (f", {len(renamed)} under a new name since theirs was taken" if renamed else "")
-    )
+    more = f", {len(renamed)} under a new name since theirs was taken" if renamed else ""
+    click.echo(f"{count(len(added), 'run')} added{more}")
     for name in renamed:
         click.echo(f"  {printable(name)}")
 
@@ -221,4 +233,4 @@ def prune(path: Path, keep: int | None, days: float | None) -> None:
     before = None if days is None else datetime.now(UTC) - timedelta(days=days)
     with _opened(path) as history:
         gone: list[Any] = history.prune(keep=keep, older_than=before)
-    click.echo(f"{len(gone)} runs forgotten")
+    click.echo(f"{count(len(gone), 'run')} forgotten")

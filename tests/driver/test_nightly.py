@@ -387,9 +387,9 @@ def test_names_are_inert_in_every_report() -> None:
 def test_a_good_night_says_how_much_of_it_was_not_judged() -> None:
     night = hostile()
     night.findings, night.exit_code = night.findings[1:], 0
-    assert night.headline == "OK: no regression in 1 figures; 1 not judged"
+    assert night.headline == "OK: no regression in 1 figure; 1 not judged"
     night.findings = night.findings[:1]
-    assert night.headline == "OK: no regression in 1 figures"
+    assert night.headline == "OK: no regression in 1 figure"
 
 
 def test_the_result_is_json() -> None:

@@ -5,9 +5,11 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -17,6 +19,7 @@ import pytest
 from driver._nightly_baseline import parse_choice
 from driver.commands.nightly import command as nightly_command
 from driver.profile import load_profile
+from reporting._history_schema import _V1
 from reporting.history import History
 from tests.driver.nightly_builders import PROFILE, Night
 
@@ -235,7 +238,19 @@ def test_history_commands_list_trend_export_pin_merge_and_prune(cron: Cron) -> N
     assert cron.history("list").returncode == 4
     assert "3 runs added" in cron.history("merge", other).stdout
     assert cron.history("prune").returncode == 2
-    assert cron.history("prune", "--keep", "1").stdout == "1 runs forgotten\n"
+    assert cron.history("prune", "--keep", "1").stdout == "1 run forgotten\n"
+
+
+def test_an_older_history_is_brought_up_to_date_and_says_so_once(cron: Cron) -> None:
+    with closing(sqlite3.connect(cron.db)) as old:
+        old.executescript(_V1)
+        old.executescript("PRAGMA application_id = 1162756680; PRAGMA user_version = 1;")
+        old.execute("INSERT INTO run VALUES('old', '2025-12-01T00:00:00Z', 'night', 'p', '{}', 'complete')")
+        old.commit()
+    first, second = cron.history("list", "--json"), cron.history("list", "--json")
+    assert [run["run_id"] for run in json.loads(first.stdout)] == ["old"]
+    assert "from version 1" in one_line(first.stderr) and "history.db.v1.bak" in first.stderr
+    assert (second.stdout, second.stderr) == (first.stdout, "")
 
 
 @pytest.mark.parametrize("path", ["profiles/nightly.toml", "docs/examples/llama-upgrade.toml"])
