@@ -58,15 +58,14 @@ def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) 
         seconds = _took(folder, profile.name)
         if seconds is not None:
             return Estimate(seconds, f"as long as {folder.run_id} took")
-    total = 0.0
-    for cell in profile.cells:
-        requests = (cell.requests or sizes.get(cell.workload_name, 0) * cell.samples) + cell.warmup
-        total += cell.duration_s or requests * cell.max_tokens * ASSUMED_TOKEN_S
-    lives_count = profile.rounds * len(profile.engines)
-    return Estimate(
-        lives_count * (total + ASSUMED_START_S),
-        f"{ASSUMED_TOKEN_S * 1000:.0f} ms a token, one stream at a time, {ASSUMED_START_S:.0f} s a start",
-    )
+    seconds = 0.0
+    for life in lives(profile):
+        seconds += ASSUMED_START_S
+        for cell in life.cells:
+            requests = (cell.requests or sizes.get(cell.workload_name, 0) * cell.samples) + cell.warmup
+            seconds += cell.duration_s or requests * cell.max_tokens * ASSUMED_TOKEN_S
+    basis = f"{ASSUMED_TOKEN_S * 1000:.0f} ms a token, one stream at a time, {ASSUMED_START_S:.0f} s a start"
+    return Estimate(seconds, basis)
 
 
 def _took(folder: RunFolder, profile_name: str) -> float | None:
@@ -74,8 +73,8 @@ def _took(folder: RunFolder, profile_name: str) -> float | None:
         manifest = read_json(folder.manifest)
     except (OSError, ValueError):
         return None
-    took = manifest.get("took_s")
-    same = (manifest.get("profile") or {}).get("name") == profile_name
+    took, profile = manifest.get("took_s"), manifest.get("profile")
+    same = isinstance(profile, dict) and profile.get("name") == profile_name
     return float(took) if same and took and not manifest.get("resumed_utc") else None
 
 

@@ -80,5 +80,6 @@ def plan_text(profile: Profile, out: Path) -> str:
             fixed = "exactly" if cell.fixed_length else "at most"
             lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {fixed} {cell.max_tokens} tokens each")
     guess = estimate(profile, {name: workload.measured for name, workload in workloads.items()}, earlier_runs(out))
-    lines.append(f"about {guess.seconds / 60:.0f} minutes ({guess.basis})")
+    minutes = round(guess.seconds / 60)
+    lines.append(f"about {counted(max(1, minutes), 'minute')} ({guess.basis})")
     return "\n".join(lines)
