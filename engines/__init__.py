@@ -1,10 +1,12 @@
 """The engines: one file each, and what they share: process life cycle, build, weights, GPU meter.
 
-A new engine is one new file with a subclass of `Engine`, and one line in `KINDS`.
+A new engine is one new file with a subclass of `Engine`: it is found by being here.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from dataclasses import replace
 
 from engines._base import Engine, EngineConfig, EngineError, ReadBack
@@ -12,28 +14,27 @@ from engines._gpu import gpu_inventory
 from engines._port import free_port
 from engines._probe import probe
 from engines._process import RunningEngine, running
-from engines.llama_cpp import LlamaCpp
-from engines.llama_cpp_wheel import LlamaCppWheel
-from engines.pacing import Pacing
-from engines.remote import Remote
-from engines.transformers_serve import TransformersServe
-from engines.vllm import Vllm
-from engines.xserv import Xserv
 
 __all__ = [
     "KINDS", "Engine", "EngineConfig", "EngineError", "ReadBack", "RunningEngine",
     "create", "gpu_inventory", "probe", "running",
 ]  # fmt: skip
 
-KINDS: dict[str, type[Engine]] = {
-    "llama_cpp": LlamaCpp,
-    "llama_cpp_wheel": LlamaCppWheel,
-    "pacing": Pacing,
-    "remote": Remote,
-    "transformers_serve": TransformersServe,
-    "vllm": Vllm,
-    "xserv": Xserv,
-}
+
+def _kinds() -> dict[str, type[Engine]]:
+    """Every engine that a file here defines, by its kind; a leading underscore marks what is shared."""
+    found: dict[str, type[Engine]] = {}
+    for file in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
+        if file.name.rpartition(".")[2].startswith("_"):
+            continue
+        for value in vars(importlib.import_module(file.name)).values():
+            if isinstance(value, type) and issubclass(value, Engine) and value.__module__ == file.name:
+                found[value.kind] = value
+    return found
+
+
+KINDS = _kinds()
+"""The engines that a profile may name: `kind` to class."""
 
 
 def create(config: EngineConfig) -> Engine:

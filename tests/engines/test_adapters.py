@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import engines
 from engines import KINDS, Engine, EngineConfig, EngineError, create
 from engines._explain import explain_exit
 from tests.engines.helpers import model_folder, standin
@@ -148,6 +150,16 @@ def test_a_model_that_is_no_gguf_is_refused_before_the_start(tmp_path: Path, kin
         replaced(engine(tmp_path, kind), model=tmp_path / "nowhere.gguf").check()
     with pytest.raises(EngineError, match="is a folder"):
         replaced(engine(tmp_path, kind), model=tmp_path).check()
+
+
+def test_an_engine_is_found_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.py").write_text("from engines.remote import Remote\nclass Toy(Remote):\n    kind = 'toy'\n")
+    (tmp_path / "_shared.py").write_text("raise RuntimeError('not an engine')\n")
+    monkeypatch.setattr(engines, "__path__", [*engines.__path__, str(tmp_path)])
+    found = engines._kinds()
+    assert set(found) == {*KINDS, "toy"}
+    assert issubclass(found["toy"], Engine)
+    monkeypatch.delitem(sys.modules, "engines.toy")
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"remote", "llama_cpp_wheel", "pacing"}))
