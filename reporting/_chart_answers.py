@@ -5,7 +5,8 @@ from __future__ import annotations
 from reporting._chart import RIGHT, Chart, Draw
 from reporting._escape import one_line
 from reporting._format import UNKNOWN, share
-from reporting._svg import Plot, Scale
+from reporting._scale import Scale
+from reporting._svg import Plot
 
 
 def accuracy(draw: Draw) -> list[Chart]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from reporting._chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
 from reporting._escape import one_line
 from reporting._format import figure
-from reporting._svg import Plot, Scale, fitting, thin
+from reporting._scale import Scale, fitting, thin
+from reporting._svg import Plot
 from scoring.percentiles import enough
 
 POINTS = 400

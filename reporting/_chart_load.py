@@ -9,7 +9,8 @@ from records import JsonObject
 from reporting._chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
 from reporting._escape import one_line
 from reporting._format import figure
-from reporting._svg import Plot, Scale, linear, tick_label
+from reporting._scale import Scale, linear, tick_label
+from reporting._svg import Plot
 
 TABLE_ROWS = 24
 

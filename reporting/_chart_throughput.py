@@ -6,7 +6,8 @@ from records import JsonObject
 from reporting._chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
 from reporting._escape import one_line
 from reporting._format import UNKNOWN, figure, interval, quantity, ratio
-from reporting._svg import Plot, Scale, fitting, linear
+from reporting._scale import Scale, fitting, linear
+from reporting._svg import Plot
 from reporting._view import cell_of, concurrency_of, rounds_of
 
 
