@@ -25,6 +25,7 @@ from reporting._facts import engine_facts, run_facts
 from reporting._failures import error_words, failures
 from reporting._flips import flip_grids
 from reporting._format import (
+    DAGGER,
     DAGGER_NOTE,
     TONES,
     UNKNOWN,
@@ -48,13 +49,15 @@ def html(comparison: JsonObject) -> str:
     """The page. It needs nothing but the comparison."""
     view = View(comparison)
     style, script = _asset("report.css"), _asset("report.js")
+    first = cards(view)
+    blind_card = any(DAGGER in card.word for _, made in first for card in made)
     return _environment().get_template("report.html.j2").render(
         view=view,
         style=Markup(style),  # noqa: S704 (our own file)
         script=Markup(script),  # noqa: S704 (our own file)
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"style-src '{_hash(style)}'; script-src '{_hash(script)}'",
-        cards=cards(view),
+        cards=first,
         reasons=[
             (check, [row for row in view.audit if row["check"] == check and row["status"] == "fail"])
             for check in view.failed_checks[:12]
@@ -74,6 +77,7 @@ def html(comparison: JsonObject) -> str:
         failed=view.failed_requests[:FAILED_LISTED],
         passed=Counter(row["check"] for row in view.audit if row["status"] == "pass"),
         dagger=DAGGER_NOTE if view.blind else "",
+        cards_dagger=DAGGER_NOTE if blind_card else "",
     )  # fmt: skip
 
 
