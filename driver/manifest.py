@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from driver.errors import BenchError, ExitCode
-from driver.profile import Profile
+from driver.profile import Profile, ProfileError, parse_profile
 from engines import gpu_inventory
 from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
 
@@ -45,13 +45,13 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
             raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
         if not isinstance(manifest.get("profile"), dict):
             raise BenchError(f"{folder.manifest}: holds no profile; the run cannot be finished, start a new one")
-        if changed := first_difference(manifest["profile"], profile.model_dump(mode="json")):
+        if changed := first_difference(_as_of_today(manifest["profile"]), profile.model_dump(mode="json")):
             raise BenchError(
                 f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
                 " or use another --run-id",
                 ExitCode.USAGE,
             )
-        if changed := first_difference(manifest.get("workloads"), workloads):
+        if changed := first_difference(_hashes(manifest.get("workloads") or {}), _hashes(workloads)):
             raise BenchError(
                 f"{folder.path}: the workloads have changed since it was begun ({changed}); use another --run-id",
                 ExitCode.USAGE,
@@ -77,17 +77,27 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
 
 
 def first_difference(before: Any, now: Any, place: str = "") -> str | None:
-    """Where two JSON values differ, in words; None where they do not.
-
-    What `before` does not have at all is no difference: a newer version knows more keys.
-    """
+    """Where two JSON values differ, in words; None where they do not. A key that is not there counts as null."""
     if isinstance(before, dict) and isinstance(now, dict):
-        pairs = [(f"{place}.{key}".lstrip("."), before[key], now.get(key)) for key in before]
+        keys = dict.fromkeys([*before, *now])
+        pairs = [(f"{place}.{key}".lstrip("."), before.get(key), now.get(key)) for key in keys]
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         pairs = [(f"{place}[{number}]", *pair) for number, pair in enumerate(zip(before, now, strict=True))]
     else:
         return None if before == now else f"{place}: was {_short(before)}, is {_short(now)}"
     return next((found for name, a, b in pairs if (found := first_difference(a, b, name))), None)
+
+
+def _as_of_today(profile: JsonObject) -> JsonObject:
+    """A profile that an earlier version wrote down, with today's defaults for the keys that it did not know."""
+    try:
+        return parse_profile(profile, "run.json").model_dump(mode="json")
+    except ProfileError:
+        return profile
+
+
+def _hashes(workloads: JsonObject) -> JsonObject:
+    return {name: told.get("sha256") for name, told in workloads.items()}
 
 
 def _short(value: Any) -> str:

@@ -138,7 +138,7 @@ def test_a_run_is_finished_only_with_the_profile_and_the_prompts_that_began_it(c
     assert "was begun with another profile (cells[0].max_tokens: was 4, is 5)" in one_line(capsys)
     mine.write_text('{"prompt": "two"}\n')
     assert cli(["run", profile("mine.jsonl"), "--run-id", "r"]) == 2
-    assert "the workloads have changed since it was begun (mine.sha256: " in one_line(capsys)
+    assert "the workloads have changed since it was begun (mine: was " in one_line(capsys)
     assert Path("bench-out/r/workloads/mine.jsonl").read_bytes() == kept
 
 
