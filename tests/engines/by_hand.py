@@ -20,10 +20,11 @@ BUILD = "b9371"
 
 def built_server() -> Path:
     """The server of the pinned source; compiled now where that was not done before (minutes)."""
-    subprocess.run([sys.executable, "run_bench.py", "build", "--cpu"], cwd=ROOT, capture_output=True, check=True)
-    done = find_build(BUILD)
-    assert done is not None, "the build has another name than the pin"
-    return done.server
+    told = subprocess.run([sys.executable, "run_bench.py", "build", "--cpu"], cwd=ROOT, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr[-2000:]
+    built = find_build(BUILD)
+    assert built is not None, "the build has another name than the pin"
+    return built.server
 
 
 @contextmanager
