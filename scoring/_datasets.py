@@ -51,26 +51,6 @@ class Problem:
     gold: str
 
 
-GSM8K = DataSet(
-    name="gsm8k",
-    sources=(Source("openai/gsm8k", ("main",), "test", "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"),),
-    rows=1319,
-)
-AIME2025 = DataSet(
-    name="aime2025",
-    sources=(
-        Source("math-ai/aime25", (None,), "test", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
-        Source("opencompass/AIME2025", ("AIME2025-I", "AIME2025-II"), "test", None),
-    ),
-    rows=30,
-    golds=(
-        *(70, 588, 16, 117, 279, 504, 821, 77, 62, 81, 259, 510, 204, 60, 735),  # AIME I
-        *(468, 49, 82, 106, 336, 293, 237, 610, 149, 907, 113, 19, 248, 104, 240),  # AIME II
-    ),
-)
-DATA_SETS = {data_set.name: data_set for data_set in (GSM8K, AIME2025)}
-
-
 def default_data_dir() -> Path:
     """Where fetched sets are kept: `ENGINEBENCH_DATA`, else the user's cache."""
     named = os.environ.get(DATA_ENV)

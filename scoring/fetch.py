@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from records import write_json
-from scoring._datasets import DATA_SETS, DataSet, Source, TaskError, check, default_data_dir, fetch_note, to_problem
+from scoring._datasets import DataSet, Source, TaskError, check, default_data_dir, fetch_note, to_problem
+from scoring.tasks import DATA_SETS
 
 Row = dict[str, Any]
 Load = Callable[[Source, str | None], Iterable[Row]]

@@ -12,8 +12,10 @@ import pytest
 
 from scoring import _perf_prompts, tasks
 from scoring._arithmetic import word_problems
-from scoring._datasets import AIME2025, GSM8K, check, normalise_gold, to_problem
+from scoring._datasets import check, normalise_gold, to_problem
 from scoring.tasks import Prompt, TaskError, load_prompts, read_prompts, repeated, subset, subset_label, write_prompts
+from scoring.tasks.aime2025 import AIME2025
+from scoring.tasks.gsm8k import GSM8K
 from tests.scoring.shared_files import shared
 
 PERF = list(_perf_prompts.TOKENS)
@@ -266,3 +268,12 @@ def test_the_load_process_gets_its_prompts_from_the_standard_library_alone() -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_task_is_found_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "riddles.py").write_text(
+        "from scoring.tasks._task import Task\nTASKS = {'riddles': Task(lambda options: [], graded=True)}\n"
+    )
+    monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
+    assert set(tasks._tasks()) == {*tasks.TASKS, "riddles"}
+    monkeypatch.delitem(sys.modules, "scoring.tasks.riddles")
