@@ -8,42 +8,15 @@ whoever keeps the text can tell on the same host how late each chunk was seen.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from records import ErrorKind
+from engines._pacing_schedule import Schedule
 
 STAMP_DIGITS = 18
 MODEL = "pacing"
-FAULT_PREFIX = "pacing:"
-"""A model name `pacing:<fault>` asks for a fault, for clients that can't send fields of their own."""
-
-FAULTS: dict[str, ErrorKind] = {
-    "status_500": ErrorKind.HTTP_STATUS,
-    "redirect": ErrorKind.HTTP_STATUS,
-    "rate_limited": ErrorKind.RATE_LIMITED,
-    "busy": ErrorKind.BUSY,
-    "in_band_error": ErrorKind.IN_BAND_ERROR,
-    "error_line": ErrorKind.IN_BAND_ERROR,
-    "reset": ErrorKind.ABORTED,
-    "abort": ErrorKind.ABORTED,
-    "silence": ErrorKind.SILENCE_TIMEOUT,
-    "no_answer": ErrorKind.SILENCE_TIMEOUT,
-    "no_finish_reason": ErrorKind.NO_FINISH_REASON,
-    "finish_null": ErrorKind.NO_FINISH_REASON,
-    "empty": ErrorKind.EMPTY,
-    "bad_json": ErrorKind.BAD_JSON,
-    "bad_frame": ErrorKind.BAD_FRAME,
-    "encoded": ErrorKind.ENCODING,
-    "usage_zero": ErrorKind.USAGE_CONTRADICTS,
-}
-"""Each fault, and the kind of error that it is. Half of the tokens go out before a fault in the middle."""
-
-VARIANTS = ("crlf", "pings", "no_done", "no_usage", "usage_null", "close_delimited", "split", "reasoning", "no_role")
-"""Unusual and lawful: a client must take each for the good answer that it is."""
 
 
 class End(StrEnum):
@@ -53,66 +26,6 @@ class End(StrEnum):
     CLOSE = "close"
     RESET = "reset"
     SILENCE = "silence"
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """When which token is sent. Milliseconds; `fault` is a key of FAULTS, one of VARIANTS, or "" for a good answer.
-
-    The first token is due `ttft_ms` after the request was read, the next chunks every `interval_ms`. On a `grid` the
-    first is put off to the next multiple of the interval, so that all streams tick together.
-    """
-
-    ttft_ms: float = 50.0
-    interval_ms: float = 10.0
-    tokens: int = 100
-    tokens_per_chunk: int = 1
-    grid: bool = False
-    fault: str = ""
-
-    def __post_init__(self) -> None:
-        """Check what was asked.
-
-        Raises:
-            ValueError: naming the field and what was expected.
-        """
-        for name in ("ttft_ms", "interval_ms"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value <= 3_600_000:
-                raise ValueError(f"{name}: 0 to 3600000 was expected, not {value!r}")
-        for name in ("tokens", "tokens_per_chunk"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or not 1 <= value <= 10_000_000:
-                raise ValueError(f"{name}: 1 to 10000000 was expected, not {value!r}")
-        if self.fault and self.fault not in FAULTS and self.fault not in VARIANTS:
-            raise ValueError(f"fault: {self.fault!r} is none of {', '.join([*FAULTS, *VARIANTS])}")
-        if self.grid and not self.interval_ms:
-            raise ValueError("grid: needs an interval_ms above 0")
-
-    @property
-    def chunks(self) -> int:
-        """How many chunks with text a good answer has."""
-        return -(-self.tokens // self.tokens_per_chunk)
-
-
-def asked_schedule(body: Mapping[str, Any], default: Schedule) -> Schedule:
-    """The schedule of one request: the server's own, changed by `max_tokens`, the model's name and a `pacing` object.
-
-    Raises:
-        ValueError: a field that there is not, or a value that can't be.
-    """
-    schedule = default
-    limit = body.get("max_completion_tokens") or body.get("max_tokens")
-    if limit is not None:
-        schedule = replace(schedule, tokens=limit)
-    model = body.get("model")
-    if isinstance(model, str) and model.startswith(FAULT_PREFIX):
-        schedule = replace(schedule, fault=model.removeprefix(FAULT_PREFIX))
-    own = body.get("pacing") or {}
-    if not isinstance(own, dict) or (unknown := set(own) - {field.name for field in fields(Schedule)}):
-        what = f"no field {min(unknown)!r}" if isinstance(own, dict) else "an object was expected"
-        raise ValueError(f"pacing: {what}; fields are {', '.join(field.name for field in fields(Schedule))}")
-    return replace(schedule, **own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +67,14 @@ def json_answer(status: str, value: Any, *headers: str) -> bytes:
     body = json.dumps(value, separators=(",", ":")).encode()
     lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def whole_answer(schedule: Schedule, prompt_tokens: int) -> bytes:
+    """The answer to a request that does not ask for a stream."""
+    message = {"role": "assistant", "content": " on" * schedule.tokens}
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": schedule.tokens}
+    choice = {"index": 0, "message": message, "finish_reason": "length"}
+    return json_answer("200 OK", {"object": "chat.completion", "model": MODEL, "choices": [choice], "usage": usage})
 
 
 class _Writer:

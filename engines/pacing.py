@@ -6,7 +6,8 @@ import sys
 from typing import Any, ClassVar
 
 from engines._base import Engine, EngineError, ReadBack
-from engines._pacing_script import MODEL, Schedule
+from engines._pacing_schedule import Schedule
+from engines._pacing_script import MODEL
 
 _OPTIONS = ("ttft_ms", "interval_ms", "tokens", "tokens_per_chunk", "grid", "fault")
 

@@ -14,7 +14,8 @@ import pytest
 import requests
 
 from engines import EngineConfig, EngineError, create
-from engines._pacing_script import FAULTS, VARIANTS, End, Schedule, asked_schedule, script
+from engines._pacing_schedule import FAULTS, VARIANTS, Schedule, asked_schedule
+from engines._pacing_script import End, script
 from engines.pacing import Pacing
 
 ROOT = Path(__file__).resolve().parents[2]

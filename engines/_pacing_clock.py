@@ -1,0 +1,81 @@
+"""What the pacing server has to send when: streams in buckets by their due time, and a heap of those times."""
+
+from __future__ import annotations
+
+import heapq
+import time
+
+from engines._pacing_schedule import Schedule
+from engines._pacing_script import Script
+from engines._pacing_wire import Connection
+
+
+class Stream:
+    """One answer on its way. Times are monotonic ns; `late` is the most that a send was after its due time."""
+
+    __slots__ = ("after", "before", "connection", "due", "end", "first", "interval", "last", "late", "left", "received",
+                 "send", "sent", "tail", "tokens")  # fmt: skip
+
+    def __init__(self, connection: Connection, plan: Script, schedule: Schedule, received: int) -> None:
+        self.connection: Connection | None = connection
+        self.send = connection.socket.send
+        self.before, self.after, self.tail, self.end = plan.before, plan.after, plan.tail, plan.end
+        self.interval = int(schedule.interval_ms * 1e6)
+        self.due = received + int(schedule.ttft_ms * 1e6)
+        if schedule.grid:
+            self.due += -self.due % self.interval
+        self.left, self.sent, self.tokens = plan.chunks, 0, schedule.tokens
+        self.received, self.first, self.last, self.late = received, 0, 0, 0
+
+    def send_chunk(self) -> bool:
+        """Send the next chunk with its stamp, if one is left; False where the client does not take it.
+
+        Raises:
+            OSError: the client is gone.
+        """
+        if not self.left:
+            return True
+        assert self.connection is not None
+        now = time.monotonic_ns()
+        data = b"%b%018d%b" % (self.before, now, self.after)
+        try:
+            # The client reads too slowly, or (not worth telling apart) only part of these few bytes went out.
+            if self.connection.out or self.send(data) != len(data):
+                return False
+        except BlockingIOError:
+            return False
+        if not self.sent:
+            self.first = now
+        self.sent += 1
+        self.left -= 1
+        self.last = now
+        if now - self.due > self.late:
+            self.late = now - self.due
+        return True
+
+
+class Clock:
+    """Streams by when they are due."""
+
+    def __init__(self) -> None:
+        self._dues: list[int] = []
+        self._buckets: dict[int, list[Stream]] = {}
+
+    def add(self, stream: Stream) -> None:
+        """Wait for a stream's next due time."""
+        bucket = self._buckets.get(stream.due)
+        if bucket is None:
+            self._buckets[stream.due] = [stream]
+            heapq.heappush(self._dues, stream.due)
+        else:
+            bucket.append(stream)
+
+    def wait_s(self) -> float | None:
+        """Seconds until something is due, below 0 where it is late; None where nothing is."""
+        return (self._dues[0] - time.monotonic_ns()) / 1e9 if self._dues else None
+
+    def take_due(self, now: int) -> list[Stream] | None:
+        """All streams of the earliest due time, in their order; None where that time has not come."""
+        if not self._dues or self._dues[0] > now:
+            return None
+        return self._buckets.pop(heapq.heappop(self._dues))
