@@ -9,6 +9,7 @@ compared. A value that is not known is `None` (JSON null), never 0.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -199,7 +200,9 @@ def write_json(path: Path, value: Any) -> None:
         error.filename = str(path)
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        # On a read-only disk this fails too, and must not stand in for the reason.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> JsonObject:

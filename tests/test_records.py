@@ -90,3 +90,9 @@ def test_rounds_are_found_in_the_order_of_their_number(tmp_path: Path) -> None:
         run.round("a", number).path.mkdir(parents=True)
     (tmp_path / "a" / "rx").mkdir()
     assert [r.number for r in run.rounds("a")] == [1, 2, 10]
+
+
+def test_a_write_that_fails_names_the_file_and_not_its_temporary_one(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as error:
+        write_json(tmp_path / "gone" / "x.json", {})
+    assert error.value.filename == str(tmp_path / "gone" / "x.json")
