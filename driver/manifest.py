@@ -39,23 +39,7 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
         BenchError: the run was begun with another profile (exit code 2), or its manifest cannot be read.
     """
     if folder.manifest.exists():
-        try:
-            manifest = read_json(folder.manifest)
-        except ValueError as error:
-            raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
-        if not isinstance(manifest.get("profile"), dict):
-            raise BenchError(f"{folder.manifest}: holds no profile; the run cannot be finished, start a new one")
-        if changed := first_difference(_as_of_today(manifest["profile"]), profile.model_dump(mode="json")):
-            raise BenchError(
-                f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
-                " or use another --run-id",
-                ExitCode.USAGE,
-            )
-        if changed := first_difference(_hashes(manifest.get("workloads") or {}), _hashes(workloads)):
-            raise BenchError(
-                f"{folder.path}: the workloads have changed since it was begun ({changed}); use another --run-id",
-                ExitCode.USAGE,
-            )
+        manifest = _begun_with(folder, profile, workloads)
         manifest["resumed_utc"] = [*manifest.get("resumed_utc", []), utc_now()]
     else:
         manifest = {
@@ -73,6 +57,28 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
             "notes": [],
         }
     write_json(folder.manifest, manifest)
+    return manifest
+
+
+def _begun_with(folder: RunFolder, profile: Profile, workloads: dict[str, Any]) -> JsonObject:
+    """The manifest of a run that was begun with just this."""
+    try:
+        manifest = read_json(folder.manifest)
+    except ValueError as error:
+        raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
+    if not isinstance(manifest.get("profile"), dict):
+        raise BenchError(f"{folder.manifest}: holds no profile; the run cannot be finished, start a new one")
+    if changed := first_difference(_as_of_today(manifest["profile"]), profile.model_dump(mode="json")):
+        raise BenchError(
+            f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
+            " or use another --run-id",
+            ExitCode.USAGE,
+        )
+    if changed := first_difference(_hashes(manifest.get("workloads") or {}), _hashes(workloads)):
+        raise BenchError(
+            f"{folder.path}: the workloads have changed since it was begun ({changed}); use another --run-id",
+            ExitCode.USAGE,
+        )
     return manifest
 
 
