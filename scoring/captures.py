@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 NOT_THE_ENGINES_ANSWER = frozenset({"cancelled", "engine_gone", "connect_failed"})
 """Errors that a resumed quality cell asks again; superseded by the later record where there is one."""
 
+TOO_LONG = ("exceed_context", "maximum context length")
+"""How llama.cpp and vLLM (after the API that they copy) refuse a prompt that does not fit."""
+
 
 @dataclass(slots=True)
 class Capture:
@@ -136,7 +139,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
             error = row.get("error") or {}
             error_kinds.append(error.get("kind"))
             error_messages.append(str(error.get("message", ""))[:MESSAGE_CHARS] if error else None)
-            context_errors.append("exceed_context" in str(error.get("message", "")))
+            context_errors.append(any(words in str(error.get("message", "")) for words in TOO_LONG))
             connect = row.get("connect_ns")
             connects.append(np.nan if connect is None else connect / 1e6)
             texts.append(row["text"])
