@@ -22,6 +22,7 @@ class Profile(Section):
     max_seq_len: Positive = 8192
     thinking: bool = False
     cache: bool = False
+    tokenizer: str | None = None
     error_limit: Annotated[Number, Field(ge=0, le=1)] = 0.0
     on_probe_failure: Literal["refuse", "void"] = "refuse"
     sampling: Sampling = Sampling()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from records import CellFolder, ErrorKind, Phase, Record, read_json, read_records, write_json
@@ -35,7 +36,7 @@ def name_cut_requests(folder: CellFolder) -> int:
         record.error = {"kind": ErrorKind.ENGINE_GONE, "message": f"the engine ended; seen as: {record.error}"}
         changed += 1
     if changed:
-        _rewrite(folder.requests, records)
+        rewrite(folder.requests, records)
     return changed
 
 
@@ -44,7 +45,8 @@ def mark_complete(folder: CellFolder) -> None:
     _close(folder, list(read_records(folder.requests)), complete=True, reason=None)
 
 
-def _rewrite(path: Path, records: list[Record]) -> None:
+def rewrite(path: Path, records: Iterable[Record]) -> None:
+    """Replace a capture's records, whole or not at all."""
     temporary = path.with_suffix(".tmp")
     with temporary.open("w", encoding="ascii") as out:
         out.writelines(record.to_json_line() for record in records)

@@ -18,6 +18,8 @@ from driver.plan import DEFAULT_OUT, lives, pending
 from driver.profile import Profile
 from driver.progress import Display, counted
 from driver.rounds import run_life
+from driver.setup import from_here
+from driver.tokens import count_in_run, open_tokenizer
 from driver.workloads import load_workloads, write_workloads
 from records import NAME, RunFolder, read_json, write_json
 
@@ -49,6 +51,7 @@ def run_profile(
         require_run_id(run_id)
     # Before the folder: what can't be asked leaves none behind.
     workloads = load_workloads(profile)
+    tokenizer = open_tokenizer(from_here(profile.tokenizer)) if profile.tokenizer else None
     folder = RunFolder(out / (run_id or new_run_id(profile)))
     with writing(folder.path, hint="say where it can be written with --out"):
         folder.path.mkdir(parents=True, exist_ok=True)
@@ -60,6 +63,8 @@ def run_profile(
             write_workloads(folder, workloads)
             started = time.monotonic()
             all_ok = _live(folder, profile, display, keep_raw=keep_raw)
+            if tokenizer is not None:
+                count_in_run(folder, [engine.name for engine in profile.engines], tokenizer)
             manifest["took_s"] = round(time.monotonic() - started, 1)
             write_json(folder.manifest, manifest)
     return RunResult(folder, all_ok)

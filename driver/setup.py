@@ -35,7 +35,7 @@ def model_path(section: EngineSection, display: Display) -> Path | None:
     """
     if section.model is None or not section.model.startswith("convert:"):
         return resolve_model(section.model)
-    folder = _from_here(section.model.removeprefix("convert:"))
+    folder = from_here(section.model.removeprefix("convert:"))
     python = section.options.get("converter_python")
     return convert(folder, None, python=Path(python) if python else None, source=None, say=display.say).path
 
@@ -45,14 +45,14 @@ def engine_config(section: EngineSection, profile: Profile, model: Path | None) 
     return EngineConfig(
         name=section.name,
         kind=section.kind,
-        model=_from_here(model) if model else None,
+        model=from_here(model) if model else None,
         model_name=section.model_name,
         port=section.port,
         slots=section.slots,
         max_seq_len=section.max_seq_len or profile.max_seq_len,
         threads=section.threads,
         # A bare name is looked up on PATH, and "build" is a word.
-        binary=str(_from_here(section.binary)) if section.binary and "/" in section.binary else section.binary,
+        binary=str(from_here(section.binary)) if section.binary and "/" in section.binary else section.binary,
         args=section.args,
         env=section.env,
         url=section.url,
@@ -75,6 +75,6 @@ def request_extras(engine: Engine, section: EngineSection, profile: Profile, cel
     return {"ignore_eos": None, **fields, **section.request_extras}
 
 
-def _from_here(path: Path | str) -> Path:
+def from_here(path: Path | str) -> Path:
     """A path of the profile is taken from where the command was typed; the engine itself runs elsewhere."""
     return Path(path).expanduser().absolute()

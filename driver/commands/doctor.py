@@ -12,7 +12,8 @@ from driver.commands import _options
 from driver.completion import ProfileArgument
 from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, ProfileError, load_profile, resolve_model
-from driver.setup import engine_config
+from driver.setup import engine_config, from_here
+from driver.tokens import open_tokenizer
 from driver.workloads import load_workload
 from engines import EngineError, create
 from engines import _leftovers as leftovers
@@ -41,6 +42,10 @@ def command(profile: Path | None, clean: bool, out: Path) -> int:
     if loaded is not None:
         rows = list(workload_checks(loaded))
         _show("workloads", rows)
+        if loaded.tokenizer:
+            found = [tokenizer_check(loaded.tokenizer)]
+            _show("tokenizer", found)
+            failed += _failed(found)
         failed += _failed(rows)
         for section in loaded.engines:
             rows = list(engine_checks(section, loaded))
@@ -93,6 +98,14 @@ def workload_checks(profile: Profile) -> Iterator[Check]:
             yield Check(name, Status.OK, f"{load_workload(profile, name).measured} prompts")
         except BenchError as error:
             yield Check(name, Status.FAIL, error.message)
+
+
+def tokenizer_check(path: str) -> Check:
+    """Whether the profile's tokenizer can be read."""
+    try:
+        return Check(Path(path).name, Status.OK, f"{open_tokenizer(from_here(path)).get_vocab_size():,} tokens")
+    except BenchError as error:
+        return Check(Path(path).name, Status.FAIL, error.message)
 
 
 def engine_checks(section: EngineSection, profile: Profile) -> Iterator[Check]:

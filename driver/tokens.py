@@ -1,0 +1,86 @@
+"""Tokens that an engine does not tell, counted with the profile's `tokenizer` once a run has been lived through.
+
+An answer's tokens are those of its text: what an engine's own count has more, such as the token that ends an answer, is
+not in the text. A prompt's tokens depend on the engine's chat template and stay unknown.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from driver.afterwards import rewrite
+from driver.errors import BenchError, ExitCode
+from records import CellFolder, Record, RunFolder, read_records
+
+SOURCE = "tokenizer"
+"""What `token_source` and `chunk_token_source` of a record say of tokens that were counted here."""
+
+
+@lru_cache(maxsize=1)
+def open_tokenizer(path: Path) -> Tokenizer:
+    """Read a `tokenizer.json`, or the one of a Hugging Face folder.
+
+    Raises:
+        BenchError: it is missing or broken (exit code 2).
+    """
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        raise BenchError(
+            f"tokenizer {path}: no such file; give a tokenizer.json, or a Hugging Face folder with one", ExitCode.USAGE
+        )
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the package raises nothing narrower
+        raise BenchError(f"tokenizer {file}: cannot be read: {str(error)[:200]}", ExitCode.USAGE) from None
+
+
+def count_in_run(run: RunFolder, engines: Iterable[str], tokenizer: Tokenizer) -> None:
+    """Fill in what is missing in every capture of a run; again is harmless, so that a run that goes on does it too."""
+    for engine in engines:
+        for life in run.rounds(engine):
+            for cell in life.cells():
+                count_tokens(cell, tokenizer)
+
+
+def count_tokens(folder: CellFolder, tokenizer: Tokenizer) -> int:
+    """Fill in what the good answers of a capture lack; what the engine told stays.
+
+    Returns:
+        How many records were completed.
+    """
+    if not folder.requests.exists():
+        return 0
+    records = list(read_records(folder.requests))
+    changed = sum([_complete(record, tokenizer) for record in records if record.ok])
+    if changed:
+        rewrite(folder.requests, records)
+    return changed
+
+
+def _complete(record: Record, tokenizer: Tokenizer) -> bool:
+    if record.completion_tokens is not None and record.chunk_tokens is not None:
+        return False
+    # A lone surrogate, which the tokenizer refuses, becomes one character as well: the places stay.
+    text = (record.reasoning + record.text).encode("utf-8", "replace").decode("utf-8")
+    ends = [end for _, end in tokenizer.encode(text, add_special_tokens=False).offsets]
+    if record.completion_tokens is None:
+        record.completion_tokens, record.token_source = len(ends), SOURCE
+    # Chunks tell no kind: only where they make up the text, thoughts first, is it known which brought what.
+    if record.chunk_tokens is None and sum(record.chunk_chars) == len(text):
+        record.chunk_tokens, record.chunk_token_source = _of_chunks(record.chunk_chars, ends), SOURCE
+    return True
+
+
+def _of_chunks(chars: list[int], ends: list[int]) -> list[int]:
+    """Tokens of each chunk: a token belongs to the chunk that brought its last character."""
+    tokens = [0] * len(chars)
+    borders = list(accumulate(chars))
+    for end in ends:
+        tokens[bisect_left(borders, end)] += 1
+    return tokens
