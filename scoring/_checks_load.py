@@ -9,7 +9,7 @@ import numpy as np
 from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
 
 AT_ASKED_WARN, AT_ASKED_FAIL = 0.98, 0.80
-"""Share of the steady window that must have the whole concurrency in flight."""
+"""Share of the time up to the last send that must have the whole concurrency in flight."""
 LAG_WARN_MS, LAG_FAIL_SHARE = 20.0, 0.25
 """The client's loop lag (p99): a warning from here; a failure where it is also a quarter of the median TTFT."""
 CPU_WARN, CPU_FAIL = 0.80, 0.95
@@ -75,7 +75,7 @@ def concurrency(facts: CellFacts) -> Finding:
         if told is not None and steady.asked != told:
             return failed(f"the workers hold {steady.asked} users in sum, {told} were asked")
         share = steady.at_asked or 0.0
-        evidence = f"{steady.asked} in flight for {100 * share:.1f}% of {steady.length_s:.1f} s"
+        evidence = f"{steady.asked} in flight for {100 * share:.1f}% of the load, steady for {steady.length_s:.1f} s"
         if steady.reached > steady.asked:
             return failed(f"{steady.reached} in flight at once, {steady.asked} asked")
         if share < AT_ASKED_FAIL:
@@ -84,6 +84,11 @@ def concurrency(facts: CellFacts) -> Finding:
             longest = max(steady.pauses_ms) / 1000
             return warned(
                 f"{evidence}; the load paused {len(steady.pauses_ms)} times, up to {longest:.1f} s (resumed?)"
+            )
+        mean = steady.mean_in_flight or 0.0
+        if mean < AT_ASKED_FAIL * steady.asked:
+            return warned(
+                f"{evidence}; {mean:.2f} on average, for the requests are short and the client has to turn round"
             )
         return warned(evidence) if share < AT_ASKED_WARN else passed(evidence)
 

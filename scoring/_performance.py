@@ -82,6 +82,7 @@ class _Figure:
         self.metric = metric
         self.rounds = {number: figures.values.get(metric) for number, figures in rounds}
         self.known = [value for value in self.rounds.values() if value is not None]
+        self.sources = {figures.prefill_from for _, figures in rounds} if metric == "prefill_tok_s" else set()
         self.n = sum(figures.counts.get(metric, 0) for _, figures in rounds)
         self.value: float | None = None
         if self.known:
@@ -143,9 +144,10 @@ def _resample(figures: CellFigures, metric: str, value: float, rng: np.random.Ge
 def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str, margin: float) -> JsonObject:
     """{value, ci, verdict, text, method, n} of candidate against baseline; above 1 the candidate is faster."""
     above, below = (candidate, baseline) if better == "higher" else (baseline, candidate)
-    if not above.value or not below.value:
-        why = "no figure on both sides"
+    if why := _why_no_ratio(baseline, candidate):
         return {"value": None, "ci": None, "verdict": None, "text": why, "method": None, "rounds": [0, 0]}
+    assert above.value
+    assert below.value
     ratio = Ratio(above.value / below.value, None, "no interval")
     # An engine that sends its tokens at once can have a TPOT of 0: then the ratio has no bound, and no interval.
     if min(len(above.known), len(below.known)) > 1:
@@ -162,3 +164,14 @@ def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str, margin: flo
         "method": ratio.method,
         "rounds": [len(baseline.known), len(candidate.known)],
     }
+
+
+def _why_no_ratio(baseline: _Figure, candidate: _Figure) -> str | None:
+    if baseline.value is None or candidate.value is None:
+        return "no figure on both sides"
+    if not baseline.value or not candidate.value:
+        return "a figure of 0 has no ratio"
+    if baseline.sources != candidate.sources:
+        told = (" or ".join(sorted(map(str, side.sources))) for side in (baseline, candidate))
+        return "measured in two ways: from {} in the baseline, from {} here".format(*told)
+    return None

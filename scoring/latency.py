@@ -44,6 +44,8 @@ class CellFigures:
     values: dict[str, float | None] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     samples: dict[str, Floats] = field(default_factory=dict)
+    prefill_from: str | None = None
+    """What prefill_tok_s rests on, in words; figures of two kinds cannot be held against each other."""
     steps: dict[float, CellFigures] = field(default_factory=dict)
     """Of a sweep: the figures of each level (`scoring.steps`)."""
 
@@ -180,9 +182,7 @@ def _throughput(
     """
     frame, steady = figures.requests, figures.steady
     asked = {key: limit for key, limit in (objectives or {}).items() if limit is not None}
-    met = np.ones(len(good), bool)
-    for key, limit in asked.items():
-        met &= good[key].to_numpy(float) <= limit
+    met = _met(good, asked)
     arrivals = token_arrivals(capture, frame)
     times = chunk_times_ms(capture, frame) if arrivals else None
     tok_s, tok_s_whole, req_s, good_s = 0.0, 0.0, 0.0, 0.0
@@ -190,14 +190,15 @@ def _throughput(
         windows = steady.of(str(worker))
         seconds = sum(window.length_s for window in windows)
         measured = figures.measured[figures.measured["worker"] == worker]
-        whole_s = (measured["end_ms"].max() - measured["sent_ms"].min()) / 1000
+        whole_s = (measured["end_ms"].max() - measured["sent_ms"].min()) / 1000 - steady.paused_s(str(worker))
         if whole_s > 0:
             tok_s_whole += mine["completion_tokens"].sum() / whole_s
         if not seconds:
             continue
         share = share_inside(mine["sent_ms"].to_numpy(float), mine["end_ms"].to_numpy(float), windows)
         req_s += share.sum() / seconds
-        good_s += share[met[good["worker"].to_numpy() == worker]].sum() / seconds
+        if met is not None:
+            good_s += share[met[good["worker"].to_numpy() == worker]].sum() / seconds
         if arrivals is not None and times is not None:
             owner, tokens = arrivals
             mine_chunks = (frame["worker"] == worker).to_numpy()[owner]
@@ -209,13 +210,34 @@ def _throughput(
     figures.values["output_tok_s_whole"] = float(tok_s_whole) if have_tokens else None
     figures.values["requests_s"] = float(req_s) if have_window else None
     if asked:
-        figures.values["goodput_s"] = float(good_s) if have_window else None
+        figures.values["goodput_s"] = float(good_s) if have_window and met is not None else None
     for name in ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s"):
         if name in figures.values:
             figures.counts[name] = len(good)
     figures.samples["tokens"] = good["completion_tokens"].to_numpy(float)
     figures.samples["busy_ms"] = (good["end_ms"] - good["sent_ms"]).to_numpy(float)
-    figures.samples["met"] = met.astype(float)
+    if met is not None:
+        figures.samples["met"] = met.astype(float)
+
+
+def _met(good: pd.DataFrame, objectives: Mapping[str, float]) -> NDArray[np.bool_] | None:
+    """Which requests met every objective; None where one does not tell its tokens, and so not its TPOT.
+
+    In an open loop the clock of TTFT and E2E starts when a request was due: one that had to wait for a free user has
+    kept its caller waiting too. A request of one token has no TPOT to miss.
+    """
+    met = np.ones(len(good), bool)
+    due = good["scheduled_ms"].notna().to_numpy()
+    for key, limit in objectives.items():
+        values = good[key].to_numpy(float)
+        if key == "tpot_ms":
+            if good["completion_tokens"].isna().any():
+                return None
+            met &= (values <= limit) | good["completion_tokens"].lt(2).to_numpy()
+        else:
+            late = good[f"{key.removesuffix('_ms')}_scheduled_ms"].to_numpy(float)
+            met &= np.where(due, late, values) <= limit
+    return met
 
 
 def _prefill(figures: CellFigures, good: pd.DataFrame) -> None:
@@ -223,10 +245,12 @@ def _prefill(figures: CellFigures, good: pd.DataFrame) -> None:
     told = good[(good["server_prompt_ms"] > 0) & (good["server_prompt_n"] > 0)]
     if len(told):
         tokens, ms = told["server_prompt_n"].to_numpy(float), told["server_prompt_ms"].to_numpy(float)
+        figures.prefill_from = "the server's own timings"
     else:
         alone = good[good["prompt_tokens"].notna() & good["ttft_ms"].gt(0)] if figures.steady.asked == 1 else good[:0]
         tokens = (alone["prompt_tokens"] - alone["cached_tokens"].fillna(0)).to_numpy(float)
         ms = alone["ttft_ms"].to_numpy(float)
+        figures.prefill_from = "TTFT" if len(alone) else None
     figures.values["prefill_tok_s"] = float(tokens.sum() / ms.sum() * 1000) if len(tokens) else None
     figures.counts["prefill_tok_s"] = len(tokens)
     figures.samples["prefill_tokens"], figures.samples["prefill_ms"] = tokens, ms

@@ -46,10 +46,20 @@ class Steady:
     """The most that were in flight at once, summed over workers."""
     windows: tuple[Window, ...]
     at_asked: float | None
-    """Share of the windows' time with all of the asked concurrency in flight."""
+    """Share of the time with all of the asked concurrency in flight, from a worker's first to its last send (or to the
+    end of its window): until then there is always another request to send, so that no time may be missing."""
     mean_in_flight: float | None
-    """Mean in flight over the windows, summed over workers."""
-    pauses_ms: tuple[float, ...]
+    """Mean in flight over the windows, summed over workers; here a pause between two requests is a pause."""
+    pauses: tuple[tuple[str, float], ...]
+    """(worker, ms) of each stretch of a closed loop with nothing in flight for longer than `PAUSE_MS`."""
+
+    @property
+    def pauses_ms(self) -> tuple[float, ...]:
+        return tuple(length for _, length in self.pauses)
+
+    def paused_s(self, worker: str) -> float:
+        """How long a worker's load stood still in sum: no time of the engine's."""
+        return sum(length for of_worker, length in self.pauses if of_worker == worker) / 1000
 
     @property
     def length_s(self) -> float | None:
@@ -89,8 +99,9 @@ def find_steady(capture: Capture) -> Steady:
     closed = capture.asked.get("shape") in (None, "closed") and not capture.asked.get("rate")
     shares = None if not closed else _asked_by_worker(capture.asked, capture.scenario, measured)
     windows: list[Window] = []
-    reached, pauses = 0, []
-    at_asked_ms = area_ms = 0.0
+    pauses: list[tuple[str, float]] = []
+    reached = 0
+    at_asked_ms = owed_ms = area_ms = 0.0
     for worker, mine in measured.groupby("worker", sort=True):
         times, number = in_flight_curve(mine, GAP_TOLERANCE_MS)
         if not len(times):
@@ -99,25 +110,25 @@ def find_steady(capture: Capture) -> Steady:
         if shares is None:
             last = float(mine["sent_ms"].max())
             found = [Window(str(worker), float(times[0]), last)] if last > times[0] else []
-            wanted = None
         else:
             wanted = shares.get(str(worker), 0)
             found, idle = _closed_windows(str(worker), times, number, wanted)
-            pauses += idle
+            for span in _owed_spans(str(worker), times, number, found, mine["sent_ms"].dropna().to_numpy(float)):
+                at_asked_ms += _inside(times, number >= wanted, span)
+                owed_ms += span.length_s * 1000
+            pauses += [(str(worker), length) for length in idle]
         windows += found
-        for window in found:
-            at, area = _inside(times, number, window, wanted)
-            at_asked_ms += at
-            area_ms += area
+        curve = in_flight_curve(mine)
+        area_ms += sum(_inside(*curve, window) for window in found)
     total_ms = sum(window.length_s for window in windows) * 1000
     workers = len({window.worker for window in windows})
     return Steady(
         asked=None if shares is None else sum(shares.values()),
         reached=reached,
         windows=tuple(windows),
-        at_asked=at_asked_ms / total_ms if total_ms and shares is not None else None,
+        at_asked=at_asked_ms / owed_ms if total_ms and owed_ms else None,
         mean_in_flight=area_ms / total_ms * workers if total_ms else None,
-        pauses_ms=tuple(pauses),
+        pauses=tuple(pauses),
     )
 
 
@@ -137,19 +148,35 @@ def _closed_windows(
     worker: str, times: Floats, number: NDArray[np.int64], wanted: int
 ) -> tuple[list[Window], list[float]]:
     """First to last instant with `wanted` in flight, in each stretch between pauses; and the pauses' lengths in ms."""
-    lasts = np.diff(times, append=times[-1])
-    pause = np.flatnonzero((number == 0) & (lasts > PAUSE_MS))
     windows = []
-    for first, last in zip([0, *(pause + 1)], [*pause, len(times) - 1], strict=True):
+    for first, last in _stretches(times, number):
         full = np.flatnonzero(number[first : last + 1] >= wanted) + first
         if len(full) and full[-1] + 1 < len(times):
             windows.append(Window(worker, float(times[full[0]]), float(times[full[-1] + 1])))
-    return windows, [float(lasts[i]) for i in pause]
+    pauses = [float(times[last + 1] - times[last]) for _, last in _stretches(times, number)[:-1]]
+    return windows, pauses
 
 
-def _inside(times: Floats, number: NDArray[np.int64], window: Window, wanted: int | None) -> tuple[float, float]:
-    """(ms with at least `wanted` in flight, request-ms in flight) inside a window."""
+def _stretches(times: Floats, number: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """(first, last) instant of each stretch of load between two pauses."""
+    lasts = np.diff(times, append=times[-1])
+    pause = np.flatnonzero((number == 0) & (lasts > PAUSE_MS))
+    return list(zip([0, *(pause + 1)], [*pause, len(times) - 1], strict=True))
+
+
+def _owed_spans(
+    worker: str, times: Floats, number: NDArray[np.int64], windows: list[Window], sent: Floats
+) -> list[Window]:
+    """From the first to the last send of each stretch, or to the end of its window: where the load was owed."""
+    spans = []
+    for first, last in _stretches(times, number):
+        start, end = float(times[first]), float(times[last])
+        until = [sent[(sent >= start) & (sent <= end)].max(), *(w.end_ms for w in windows if start <= w.end_ms <= end)]
+        spans.append(Window(worker, start, float(max(until))))
+    return spans
+
+
+def _inside(times: Floats, number: NDArray[np.int64] | NDArray[np.bool_], window: Window) -> float:
+    """The integral in ms of a step curve (`number` from each of `times` on) over a window."""
     edges = np.clip(np.append(times, times[-1]), window.start_ms, window.end_ms)
-    lasts = np.diff(edges)
-    at = float(lasts[number >= wanted].sum()) if wanted is not None else 0.0
-    return at, float((lasts * number).sum())
+    return float((np.diff(edges) * number).sum())

@@ -353,3 +353,17 @@ def test_evidence_is_plain_text_of_one_line(tmp_path: Path) -> None:
         assert row["evidence"]
         assert "\n" not in row["evidence"]
         json.dumps(row, allow_nan=False)
+
+
+def test_a_load_that_soon_falls_to_one_is_no_concurrency_of_four(tmp_path: Path) -> None:
+    run = built()
+    records = [record for record in run.every_record("cand", PERF) if record.measured]
+    at = max(record.end_ns for record in records[:4])
+    for record in records[4:]:
+        assert record.sent_ns is not None
+        shift = at + 1_000_000 - record.sent_ns
+        record.sent_ns += shift
+        record.end_ns += shift
+        at = record.end_ns
+    found = row_of(audited(run, tmp_path)["audit"], "concurrency achieved", cell=PERF)
+    assert found["status"] == "fail", found["evidence"]

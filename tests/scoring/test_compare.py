@@ -259,3 +259,14 @@ def test_a_run_against_itself_and_an_unknown_engine_are_refused(tmp_path: Path) 
         compare_runs(folder, folder, created="now")
     with pytest.raises(ValueError, match="has no engine 'x'"):
         compare_runs(folder, other, created="now", engine_a="x")
+
+
+def test_prefill_told_by_one_server_is_not_held_against_a_ttft(tmp_path: Path) -> None:
+    run = RunBuilder()
+    run.perf("single.perf-short", {"base": Speed(20, 10), "cand": Speed(20, 10, timings=False)})
+    rows = compare(run.write(tmp_path / "run"), created="now")["performance"]
+    row = next(row for row in rows if row["metric"] == "prefill_tok_s")
+    assert row["engines"]["base"]["value"] and row["engines"]["cand"]["value"]
+    told = row["speed_ratio"]["cand"]
+    assert told["value"] is None and told["verdict"] is None
+    assert told["text"] == "measured in two ways: from the server's own timings in the baseline, from TTFT here"

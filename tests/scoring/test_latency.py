@@ -182,3 +182,35 @@ def test_prefill_comes_from_the_servers_timings_else_from_ttft_alone(tmp_path: P
     assert figures_of(tmp_path, silent).values["prefill_tok_s"] == pytest.approx(500)
     both = [request(0, 100, prompt_tokens=50, user=0), request(0, 100, prompt_tokens=50, user=1)]
     assert figures_of(tmp_path, *both, users=2).values["prefill_tok_s"] is None
+
+
+def test_goodput_is_not_known_where_tpot_is_not(tmp_path: Path) -> None:
+    rows = [request(0, 100, chunks_ms=[50, 100]), request(100, 200, chunks_ms=[150, 200], completion_tokens=None)]
+    found = cell_figures(capture_of(tmp_path, rows), {"tpot_ms": 60.0})
+    assert found.values["goodput_s"] is None
+    assert found.values["requests_s"] == pytest.approx(10)
+    assert cell_figures(capture_of(tmp_path, rows), {"ttft_ms": 60.0}).values["goodput_s"] == pytest.approx(10)
+
+
+def test_an_answer_of_one_token_has_no_tpot_to_miss(tmp_path: Path) -> None:
+    rows = [request(0, 100, tokens=1), request(100, 200, chunks_ms=[120, 200])]
+    found = cell_figures(capture_of(tmp_path, rows), {"tpot_ms": 50.0})
+    assert found.values["goodput_s"] == pytest.approx(5)
+
+
+def test_goodput_of_an_open_loop_counts_the_wait_for_a_free_user(tmp_path: Path) -> None:
+    rows = [
+        request(0, 100, scheduled_ms=0),
+        request(100, 200, scheduled_ms=10, user=1),
+        request(200, 300, scheduled_ms=20),
+    ]
+    found = cell_figures(capture_of(tmp_path, rows, shape="open", rate=100.0), {"ttft_ms": 150.0})
+    assert found.values["ttft_ms_p50"] == pytest.approx(100)
+    assert found.values["requests_s"] == pytest.approx(10)
+    assert found.values["goodput_s"] == pytest.approx(5)
+
+
+def test_the_pause_of_a_resumed_cell_is_no_time_of_the_engine(tmp_path: Path) -> None:
+    rows = [request(0, 1000, tokens=100), request(3_600_000, 3_601_000, tokens=100)]
+    found = figures_of(tmp_path, *rows)
+    assert found.values["output_tok_s_whole"] == pytest.approx(100)

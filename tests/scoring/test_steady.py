@@ -32,7 +32,8 @@ def test_the_steady_window_leaves_out_ramp_and_drain(tmp_path: Path) -> None:
     rows = [request(0, 100, user=0), request(40, 150, user=1), request(101, 190, user=0)]
     steady = find_steady(capture_of(tmp_path, rows, users=2))
     assert [(w.start_ms, w.end_ms) for w in steady.windows] == [(40, 150)]
-    assert (steady.asked, steady.reached, steady.at_asked) == (2, 2, 1.0)
+    assert (steady.asked, steady.reached) == (2, 2)
+    assert steady.at_asked == pytest.approx(110 / 150)  # the way up was owed too
     assert steady.length_s == pytest.approx(0.110)
 
 
@@ -48,6 +49,25 @@ def test_a_semaphore_that_holds_concurrency_at_one_is_seen(tmp_path: Path) -> No
     steady = find_steady(capture_of(tmp_path, rows, users=2))
     # Two were in flight only in the first 20 ms.
     assert [(w.start_ms, w.end_ms) for w in steady.windows] == [(0, 20)]
+    # The window alone is full; the load went on to its last send at 900 ms.
+    assert steady.at_asked == pytest.approx(20 / 900)
+
+
+def test_a_load_that_creeps_up_is_not_at_the_asked_concurrency(tmp_path: Path) -> None:
+    rows = [request(0, 1000, user=0), request(600, 1000, user=1), request(1000, 1100, user=0)]
+    assert find_steady(capture_of(tmp_path, rows, users=2)).at_asked == pytest.approx(0.4)
+
+
+def test_a_long_last_answer_takes_nothing_from_the_share(tmp_path: Path) -> None:
+    rows = [request(0, 100, user=0), request(0, 5000, user=1), request(100, 200, user=0)]
+    assert find_steady(capture_of(tmp_path, rows, users=2)).at_asked == pytest.approx(1.0)
+
+
+def test_the_pauses_that_count_as_in_flight_are_in_no_mean(tmp_path: Path) -> None:
+    rows = [request(i * 20, i * 20 + 5) for i in range(10)]
+    steady = find_steady(capture_of(tmp_path, rows, users=1))
+    assert steady.at_asked == pytest.approx(1.0)
+    assert steady.mean_in_flight == pytest.approx(50 / 185)
 
 
 def test_a_dip_inside_the_window_lowers_the_share_at_the_asked_concurrency(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from scoring._performance import _speed_ratio
 
 
 def figure(known: list[float], draws: list[float] | None = None) -> Any:
-    return SimpleNamespace(value=sum(known) / len(known), known=known, draws=None if draws is None else np.array(draws))
+    return SimpleNamespace(
+        value=sum(known) / len(known), known=known, sources=set(), draws=None if draws is None else np.array(draws)
+    )
 
 
 def test_a_ratio_without_a_bound_has_no_interval() -> None:
@@ -28,4 +30,4 @@ def test_rounds_of_which_one_is_zero_have_a_ratio_and_no_interval() -> None:
 
 def test_a_figure_of_zero_has_no_ratio() -> None:
     found = _speed_ratio(figure([2.0], [1.0, 2.0]), figure([0.0], [0.0, 0.0]), "lower", 0.03)
-    assert found["value"] is None and found["text"] == "no figure on both sides"
+    assert found["value"] is None and found["text"] == "a figure of 0 has no ratio"
