@@ -6,12 +6,11 @@ Cells are looked at one by one: read, measured, audited, graded, and let go agai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from records import JsonObject, RunFolder
 from scoring import _breakdown, _gpu, _merge, _summary, audit, divergence, grading, quality
+from scoring._parts import Parts, gpu_series, plain, request_rows
 from scoring._performance import performance_rows
 from scoring._provenance import engine_card, provenance
 from scoring.answers import GRADER_VERSION
@@ -61,7 +60,7 @@ def compare_runs(
 
 def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None = None) -> JsonObject:
     """`compare` of a run that is open already; `extra_audit` rows come first."""
-    parts = _Parts()
+    parts = Parts()
     rows = list(extra_audit or [])
     for engine in run.engines:
         rows += audit.audit_engine(audit.EngineFacts(run, engine, run.rounds.get(engine, [])))
@@ -85,39 +84,15 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
         "divergence": parts.divergence,
         "problems": parts.problems,
         "requests": parts.requests,
-        "series": {"cells": parts.series, "gpu": _gpu_series(parts)},
+        "series": {"cells": parts.series, "gpu": gpu_series(parts)},
         "provenance": provenance(run),
     }
     comparison["verdict"] = _summary.verdict(comparison)
-    plain: JsonObject = _plain(comparison)
-    return plain
+    whole: JsonObject = plain(comparison)
+    return whole
 
 
-@dataclass(slots=True)
-class _Parts:
-    """What accumulates from cell to cell."""
-
-    audit: list[JsonObject] = field(default_factory=list)
-    performance: list[JsonObject] = field(default_factory=list)
-    steps: list[JsonObject] = field(default_factory=list)
-    quality: list[JsonObject] = field(default_factory=list)
-    divergence: list[JsonObject] = field(default_factory=list)
-    problems: list[JsonObject] = field(default_factory=list)
-    requests: list[JsonObject] = field(default_factory=list)
-    series: list[JsonObject] = field(default_factory=list)
-    gpu: dict[str, dict[int, list[JsonObject]]] = field(default_factory=dict)
-    means: dict[tuple[str, str, str], _breakdown.Means] = field(default_factory=dict)
-    """By cell, workload and engine."""
-
-    def breakdown(self) -> list[JsonObject]:
-        alone = {(w, engine): m for (_, w, engine), m in self.means.items() if m.concurrency == 1}
-        return [
-            {"cell": cell, "workload": workload, "engine": engine} | _breakdown.split(workload, engine, means, alone)
-            for (cell, workload, engine), means in self.means.items()
-        ]
-
-
-def _one_cell(run: Run, cell: str, parts: _Parts) -> None:
+def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     section = run.cell_profile(cell)
     captured: dict[str, list[tuple[Capture, CellFigures]]] = {}
     for engine in run.engines:
@@ -139,13 +114,13 @@ def _one_cell(run: Run, cell: str, parts: _Parts) -> None:
     _answers(run, cell, scenario, workload, captured, prompts, parts)
 
 
-def _measure(run: Run, life: Round, capture: Capture, parts: _Parts) -> tuple[Capture, CellFigures]:
+def _measure(run: Run, life: Round, capture: Capture, parts: Parts) -> tuple[Capture, CellFigures]:
     figures = cell_figures(capture, run.profile.get("objectives"))
     figures.steps = step_figures(capture, run.profile.get("objectives"))
     _gpu.add_gpu_figures(figures, _gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
     capture.engine = life.engine
     parts.series.append(cell_series(capture, figures))
-    parts.requests += _request_rows(capture, figures)
+    parts.requests += request_rows(capture, figures)
     capture.drop_chunks()
     return capture, figures
 
@@ -180,7 +155,7 @@ def _answers(
     workload: str,
     captured: Mapping[str, list[tuple[Capture, CellFigures]]],
     prompts: list[Prompt],
-    parts: _Parts,
+    parts: Parts,
 ) -> None:
     """Grade what can be graded, and compare the texts of every cell."""
     golds = grading.graded_prompts(prompts)
@@ -208,52 +183,13 @@ def _answers(
         parts.divergence.append({"cell": cell, "scenario": scenario, "workload": workload} | row)
 
 
-_REQUEST_LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
-
-
-def _request_rows(capture: Capture, figures: CellFigures) -> list[JsonObject]:
-    """Every request that counts, and the warm-up; superseded attempts are left out."""
-    frame = figures.requests
-    frame = frame[frame["measured"] | (frame["phase"] == "warmup")]
-    columns: dict[str, list[Any]] = {
-        "id": frame["id"].tolist(),
-        "phase": frame["phase"].tolist(),
-        "prompt_id": frame["prompt_id"].tolist(),
-        **{name: frame[name].round(4).tolist() for name in _REQUEST_LATENCIES},
-        "completion_tokens": [None if t != t else int(t) for t in frame["completion_tokens"]],
-        "status": frame["status"].tolist(),
-        "error": [
-            {"kind": kind, "message": message} if kind is not None else None
-            for kind, message in zip(frame["error_kind"], frame["error_message"], strict=True)
-        ],
-    }
-    head = {"engine": capture.engine, "round": capture.round, "cell": capture.cell}
-    return [head | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _gpu_series(parts: _Parts) -> list[JsonObject]:
-    found = [_gpu.gpu_series(e, number, rows) for e, lives in parts.gpu.items() for number, rows in lives.items()]
-    return [series for series in found if series]
-
-
-def _plain(value: Any) -> Any:
-    """Make it JSON: NaN and infinity are null, since a value that is not known is null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return float(value) if value == value and abs(value) != float("inf") else None
-    return value
-
-
 def score(folder: RunFolder) -> JsonObject:
     """Grade a run's answers again: {grader_version, quality, problems}, as in a comparison.
 
     Raises:
         ValueError: the captures cannot be read.
     """
-    run, parts = load_run(folder), _Parts()
+    run, parts = load_run(folder), Parts()
     for cell in run.cells:
         section = run.cell_profile(cell)
         captured = {}
