@@ -8,11 +8,33 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from locustfiles._percentiles import Distribution
 from locustfiles._seconds import METRICS, Second, Seconds
 from records import Record
+
+
+@dataclass(slots=True)
+class _Clock:
+    """A worker's clock, in seconds, laid on ours by the quickest record that has come from it.
+
+    Only the places in the charts and the length of the test rest on that. The ends stay on the worker's own clock,
+    since `offset` gets better as records come.
+    """
+
+    offset: float = math.inf
+    first_sent: float = math.inf
+    last_end: float = -math.inf
+
+    def see(self, record: Record, now: float) -> float:
+        """Take in a record that came at `now`; returns the offset from its clock to ours."""
+        end = record.end_ns / 1e9
+        self.offset = min(self.offset, now - end)
+        self.first_sent = min(self.first_sent, end if record.sent_ns is None else record.sent_ns / 1e9)
+        self.last_end = max(self.last_end, end)
+        return self.offset
 
 
 class Live:
@@ -25,9 +47,7 @@ class Live:
         self.errors: Counter[str] = Counter()
         self.whole = {name: Distribution() for name in METRICS}
         self.seconds = Seconds()
-        self._offsets: dict[str, float] = {}
-        self._first_sent: float | None = None
-        self._last_end: float | None = None
+        self._clocks: dict[str, _Clock] = {}
 
     # -- from the hooks ------------------------------------------------------------------------------------------------
 
@@ -84,17 +104,8 @@ class Live:
             recent[name] += values
 
     def _place_tokens(self, record: Record, now: float) -> None:
-        """Give each token to the second in which its chunk came.
-
-        Another host's clock is laid on ours by the quickest record that has come from it; only the place in the chart
-        and the length of the test rest on that.
-        """
-        offset = min(self._offsets.get(record.worker, math.inf), now - record.end_ns / 1e9)
-        self._offsets[record.worker] = offset
-        sent = (record.sent_ns or record.end_ns) / 1e9 + offset
-        self._first_sent = sent if self._first_sent is None else min(self._first_sent, sent)
-        end = record.end_ns / 1e9 + offset
-        self._last_end = end if self._last_end is None else max(self._last_end, end)
+        """Give each token to the second in which its chunk came."""
+        offset = self._clocks.setdefault(record.worker, _Clock()).see(record, now)
         if record.completion_tokens is None:
             self.counts["tokens_unknown"] += 1
             return
@@ -113,8 +124,9 @@ class Live:
 
     def summary(self) -> dict[str, Any]:
         """The figures of the whole test."""
-        first, last = self._first_sent, self._last_end
-        span = last - first if first is not None and last is not None and last > first else None
+        firsts = [clock.first_sent + clock.offset for clock in self._clocks.values()]
+        lasts = [clock.last_end + clock.offset for clock in self._clocks.values()]
+        span = (max(lasts) - min(firsts) or None) if lasts else None
         return {
             "counts": dict(self.counts),
             "errors_by_kind": dict(self.errors.most_common()),

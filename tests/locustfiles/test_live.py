@@ -111,6 +111,15 @@ def test_another_hosts_clock_does_not_move_the_chart() -> None:
     assert live.summary()["span_s"] == pytest.approx(3.5)
 
 
+def test_records_that_come_late_at_first_do_not_shorten_the_test() -> None:
+    live = Live(0.0)
+    for second in range(10):
+        # Each has ended 0.09 s after it was sent; the first two came half a second late.
+        take(live, made(float(second)), second + 0.09 + (0.5 if second < 2 else 0.0))
+    assert live.summary()["span_s"] == pytest.approx(9.09)
+    assert live.summary()["tokens_per_s"] == pytest.approx(50 / 9.09)
+
+
 def test_memory_stays_bounded_over_hours() -> None:
     live = Live(0.0)
     for second in range(0, 3 * KEEP_S):
