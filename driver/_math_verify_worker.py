@@ -1,4 +1,4 @@
-"""Run as a script by `scoring.cross_check`, perhaps with another Python: math-verify's verdict on each line of stdin.
+"""Run as a script by `driver.cross_check`, perhaps with another Python: math-verify's verdict on each line of stdin.
 
 A line is {"gold", "completion"}; the reply is `true`, `false` or `null` (it could not tell). The first reply is
 `"ready"`, or `"absent"` where the package is not installed.

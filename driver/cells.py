@@ -66,7 +66,7 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         host=living.engine.base_url,
         model=living.engine.model_name,
         prompts=prompts,
-        request_extras=request_extras(living.engine, section, living.profile, cell),
+        request_extras=request_extras(living.engine, section, living.profile, fixed_length=cell.fixed_length),
         seed=living.profile.seed,
         append=resumed,
         keep_raw=living.keep_raw,

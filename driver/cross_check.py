@@ -51,10 +51,6 @@ class CrossCheck:
     unchecked: int
     note: str | None = None
 
-    def lines(self) -> list[str]:
-        """The disagreements and the note, as a command prints them."""
-        return [*self.disagreements, *([self.note] if self.note else [])]
-
 
 def cross_check(
     graded: Iterable[Graded], *, seconds_each: float = 5.0, seconds_all: float = 600.0, python: str | None = None

@@ -67,10 +67,10 @@ def judge_runs(
 
 
 def score_run(folder: RunFolder, *, cross_check: bool) -> JsonObject:
-    """Grade a run's answers; with `cross_check`, list where math-verify disagrees.
+    """Grade a run's answers; with `cross_check`, list where math-verify disagrees, or note that it is not there.
 
     Raises:
-        BenchError: the captures cannot be read, or math-verify is not there.
+        BenchError: the captures cannot be read.
     """
     from scoring.compare import score
 

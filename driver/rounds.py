@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from driver.cells import LivingEngine, run_cell
-from driver.errors import BenchError
+from driver.errors import BenchError, Stopped
 from driver.manifest import utc_now
 from driver.pinning import pinned
 from driver.plan import Life, pending
@@ -67,7 +67,7 @@ def _up(engine: Engine, section: EngineSection, folder: RoundFolder, state: Json
                 running(engine, folder.server_log, ready_timeout_s=ready_timeout_s(engine, section), gpu_log=folder.gpu)
             )
     except EngineError as error:
-        state.update(stop_reason="never ready", log_tail=str(error))
+        state.update(stop_reason="never ready", error=str(error))
         write_json(folder.engine_json, state)
         raise BenchError(str(error)) from None
     state["ready_s"] = alive.ready_s
@@ -114,6 +114,7 @@ def _initial_state(engine: Engine, life: Life, profile: Profile) -> JsonObject:
         "stopped_utc": None,
         "exit_code": None,
         "stop_reason": None,
+        "error": None,
         "readback": None,
         "probe": None,
         "provenance": engine.provenance(),
@@ -132,4 +133,8 @@ def set_aside(path: Path) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    return "the run was stopped" if isinstance(error, KeyboardInterrupt) else f"the run ended: {type(error).__name__}"
+    return (
+        "the run was stopped"
+        if isinstance(error, Stopped | KeyboardInterrupt)
+        else f"the run ended: {type(error).__name__}"
+    )

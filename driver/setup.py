@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.errors import BenchError
-from driver.profile import Cell, EngineSection, Profile, resolve_model
+from driver.profile import EngineSection, Profile, resolve_model
 from driver.progress import Display
 from engines import Engine, EngineConfig, EngineError, create
 from engines.convert import convert
@@ -67,10 +67,10 @@ def ready_timeout_s(engine: Engine, section: EngineSection) -> float:
     return section.ready_timeout_s or engine.ready_timeout_s
 
 
-def request_extras(engine: Engine, section: EngineSection, profile: Profile, cell: Cell) -> dict[str, Any]:
+def request_extras(engine: Engine, section: EngineSection, profile: Profile, *, fixed_length: bool) -> dict[str, Any]:
     """The request fields beyond messages: the profile's sampling, the engine's dialect, the profile's last word."""
     sampling = profile.sampling.model_dump(exclude_none=True)
-    fields = engine.request_fields(sampling, fixed_length=cell.fixed_length)
+    fields = engine.request_fields(sampling, fixed_length=fixed_length)
     # The load client's own word for a fixed length; an engine with another one may refuse it. Null is left out.
     return {"ignore_eos": None, **fields, **section.request_extras}
 

@@ -6,7 +6,6 @@ import re
 import tarfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +14,7 @@ from driver._ship_part import Part, ShipOptions, write_part
 from driver._ship_remote import Remote
 from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile import load_profile
-from driver.run import require_run_id
+from driver.run import new_run_id, require_run_id
 
 Say = Callable[[str], None]
 SETUP = "sh driver/_ship_setup.sh"
@@ -97,7 +96,7 @@ def run_there(remote: Remote, profile: str, run_id: str | None, out: Path, say: 
         BenchError: ssh failed, or nothing could be brought back.
     """
     loaded = load_profile(profile)
-    run_id = run_id or f"{loaded.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    run_id = run_id or new_run_id(loaded)
     require_run_id(run_id)
     again = f"the run goes on there; follow it with the same command and --run-id {run_id}"
     builds = any(engine.kind == "llama_cpp" and engine.binary in (None, "build") for engine in loaded.engines)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,8 +21,9 @@ from driver.errors import BenchError, ExitCode, writing
 from driver.load import last_line
 from driver.profile import EngineSection, Profile, load_profile
 from driver.progress import Display
-from driver.setup import make_engine, ready_timeout_s
+from driver.setup import make_engine, ready_timeout_s, request_extras
 from engines import EngineConfig, EngineError, create, running
+from engines._port import free_port
 from scoring.tasks import TaskError, load_prompts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -64,8 +64,7 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
         return _serve(target, scenario, port, out, options)
     profile, section = named
     with _engine(profile, section, out) as engine:
-        sampling = profile.sampling.model_dump(exclude_none=True)
-        extras = {**engine.request_fields(sampling, fixed_length=False), **section.request_extras}
+        extras = request_extras(engine, section, profile, fixed_length=False)
         options += ["--request-extras", json.dumps(extras), "--engine", section.name]
         options += ["--model", engine.model_name] if engine.model_name else []
         return _serve(engine.base_url, scenario, port, out, options)
@@ -103,7 +102,7 @@ def _engine(profile: Profile, section: EngineSection, out: Path) -> Iterator[Any
 
 def _serve(url: str, scenario: str, port: int | None, out: Path, options: list[str]) -> int:
     """Run Locust with its web UI until it ends or we are stopped."""
-    port = port or _free_port()
+    port = port or free_port()
     argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / f"{scenario}.py"), "--host", url]
     argv += ["--web-host", "127.0.0.1", "--web-port", str(port), "--capture-dir", str(out), *options]
     env = {**os.environ, "ENGINEBENCH_DRIVER_PID": str(os.getpid())}
@@ -146,9 +145,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])

@@ -82,7 +82,8 @@ def test_an_engine_that_dies_while_loading(bench: Bench) -> None:
     done = bench.run("run", bench.profile(binary=binary), "--run-id", "r")
     assert done.code == 4
     assert "exit code 3" in done.line and "layer 7 is broken" in done.line and "server.log" in done.line
-    assert read_json(bench.folder().round("a", 1).engine_json)["stop_reason"] == "never ready"
+    state = read_json(bench.folder().round("a", 1).engine_json)
+    assert state["stop_reason"] == "never ready" and "layer 7 is broken" in state["error"]
 
 
 def test_an_engine_that_dies_in_the_middle_of_a_run_and_the_same_run_goes_on(bench: Bench) -> None:
@@ -200,6 +201,7 @@ def stopped(bench: Bench, profile: Path, sign: signal.Signals) -> Done:
     process.send_signal(sign)
     done = bench.finish(process)
     assert sign.name in done.line and "--run-id r" in done.line
+    assert read_json(bench.folder().round("a", 1).engine_json)["stop_reason"] == "the run was stopped"
     return done
 
 
