@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -73,16 +74,16 @@ def inflate(folder: CellFolder, requests: int, chunks: int, users: int, rng: np.
     folder.scenario.write_bytes(orjson.dumps(scenario))
 
 
-def build(path: Path, requests: int, chunks: int) -> RunFolder:
-    """Write the large run."""
+def build(path: Path, requests: int, chunks: int, cells: Sequence[tuple[str, int]] = CELLS) -> RunFolder:
+    """Write the large run; `cells` are their names with the users of each."""
     run = RunBuilder()
-    for cell, users in CELLS:
+    for cell, users in cells:
         speed = Speed(20, 10, users=users, requests=16)
         run.perf(cell, {"base": speed, "cand": speed})
     folder = run.write(path)
     rng = np.random.default_rng(1)
     for engine in run.engines:
-        for cell, users in CELLS:
+        for cell, users in cells:
             inflate(folder.round(engine, 1).cell(cell), requests, chunks, users, rng)
     return folder
 
