@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engines._files import sha256, sha256_of_all
-from engines.convert import SOURCE_SUFFIXES
+from engines._files import sha256
+from engines.convert import source_files, source_sha256
 from records import JsonObject, read_json
 
 _known: dict[tuple[tuple[str, int, int], ...], str] = {}
@@ -19,10 +19,10 @@ def describe_weights(model: Path | None) -> JsonObject | None:
     """
     if model is None or not model.exists():
         return None
-    files = [model] if model.is_file() else sorted(p for p in model.iterdir() if p.suffix in SOURCE_SUFFIXES)
+    files = [model] if model.is_file() else source_files(model)
     key = tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
     if key not in _known:
-        _known[key] = sha256(model) if model.is_file() else sha256_of_all((file.name, file) for file in files)
+        _known[key] = sha256(model) if model.is_file() else source_sha256(files)
     return {
         "path": model.name,
         "bytes": sum(size for _, size, _ in key),

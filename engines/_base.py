@@ -17,6 +17,8 @@ from engines._vram import ModelShape
 HTTP_TIMEOUT_S = 5.0
 SECRET = re.compile(r"key|token$|secret|passw|credential", re.IGNORECASE)
 HIDDEN = "***"
+SHARED_OPTIONS = frozenset({"device", "allow_cotenants"})
+"""Options of every kind of engine; see docs/engines.md."""
 
 
 class EngineError(Exception):
@@ -66,6 +68,8 @@ class Engine(ABC):
 
     kind: ClassVar[str]
     started_here: ClassVar[bool] = True
+    own_options: ClassVar[frozenset[str]] = frozenset()
+    """What `options` of a profile may hold besides SHARED_OPTIONS."""
     ready_timeout_s: ClassVar[float] = 600.0
     """How long it may take to get ready where the profile says nothing: big weights take minutes to load."""
 
@@ -85,9 +89,13 @@ class Engine(ABC):
         """Look at what the start will need (model file, binary) before anything runs.
 
         Raises:
-            EngineError: something is missing.
+            EngineError: something is missing, or an option is not known.
         """
-        return
+        known = self.own_options | SHARED_OPTIONS
+        if unknown := self.config.options.keys() - known:
+            raise EngineError(
+                f"{self.config.name}: options.{min(unknown)}: unknown; known are {', '.join(sorted(known))}"
+            )
 
     @abstractmethod
     def argv(self) -> list[str]:
@@ -159,13 +167,20 @@ class Engine(ABC):
         answer = self._fetch(path)
         return answer is not None and answer.status_code == 200
 
-    def get(self, path: str) -> Any:
-        """GET a path of the running engine as JSON; None for anything but a JSON answer with status 200."""
+    def get(self, path: str) -> dict[str, Any]:
+        """GET a path of the running engine as a JSON object; empty where anything else, or nothing, is answered."""
         answer = self._fetch(path)
         try:
-            return answer.json() if answer is not None and answer.status_code == 200 else None
+            told = answer.json() if answer is not None and answer.status_code == 200 else None
         except ValueError:
-            return None
+            told = None
+        return told if isinstance(told, dict) else {}
+
+    def served_model(self) -> Mapping[str, Any]:
+        """The first entry of `/v1/models`; empty where there is none."""
+        models = self.get("/v1/models").get("data")
+        first = models[0] if isinstance(models, list) and models else None
+        return first if isinstance(first, dict) else {}
 
     def _fetch(self, path: str) -> requests.Response | None:
         try:

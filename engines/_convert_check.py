@@ -50,6 +50,8 @@ def read_weights(folder: Path) -> Weights:
     """
     if not folder.is_dir():
         raise EngineError(f"convert: {folder}: no such folder; give a Hugging Face folder with safetensors")
+    if not (folder / "config.json").is_file():
+        raise EngineError(f"convert: {folder}: holds no config.json; give a Hugging Face folder with safetensors")
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -32,6 +32,11 @@ def require_tool(name: str, wanted: str, install: str) -> str:
     return found
 
 
+def environment(threads: int | None) -> dict[str, str]:
+    """What such an engine is started with: nothing is fetched, and it computes with so many threads (None: its own)."""
+    return {"HF_HUB_OFFLINE": "1", **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
+
+
 def package_versions(script: str, *packages: str) -> dict[str, str | None]:
     """Versions of packages in the environment that holds a script; empty where it can't be asked."""
     try:

@@ -29,9 +29,9 @@ class ModelShape:
     value_dim: int
     vocabulary: int
 
-    def kv_bytes_per_token(self, element_bytes: float = 2.0) -> float:
-        """Keys and values of all layers for one token; 2 bytes an element is f16 or bf16."""
-        return self.layers * self.kv_heads * (self.key_dim + self.value_dim) * element_bytes
+    def kv_bytes_per_token(self) -> int:
+        """Keys and values of all layers for one token, in f16 or bf16."""
+        return self.layers * self.kv_heads * (self.key_dim + self.value_dim) * 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,7 @@ class VramEstimate:
         )
 
 
-def estimate(
-    shape: ModelShape, *, slots: int, max_seq_len: int, kv_element_bytes: float = 2.0, context_mib: float = CONTEXT_MIB
-) -> VramEstimate:
+def estimate(shape: ModelShape, *, slots: int, max_seq_len: int) -> VramEstimate:
     """What `slots` sequences of `max_seq_len` tokens need.
 
     Compute: logits of one batch in f32, and its attention mask over the whole context in f32 and f16.
@@ -65,25 +63,17 @@ def estimate(
     compute = UBATCH * (4 * shape.vocabulary + 6 * tokens)
     return VramEstimate(
         weights_mib=shape.gpu_weight_bytes / MIB,
-        kv_mib=tokens * shape.kv_bytes_per_token(kv_element_bytes) / MIB,
+        kv_mib=tokens * shape.kv_bytes_per_token() / MIB,
         compute_mib=compute / MIB,
-        context_mib=context_mib,
+        context_mib=CONTEXT_MIB,
     )
 
 
-def largest_context(
-    shape: ModelShape,
-    free_mib: float,
-    *,
-    slots: int,
-    kv_element_bytes: float = 2.0,
-    context_mib: float = CONTEXT_MIB,
-    step: int = 256,
-) -> int:
-    """The largest `max_seq_len` (a multiple of `step`) whose estimate fits into `free_mib`; 0 where none does."""
-    fixed = estimate(shape, slots=slots, max_seq_len=0, context_mib=context_mib).total_mib
-    per_token = slots * (shape.kv_bytes_per_token(kv_element_bytes) + 6 * UBATCH) / MIB
-    return max(0, int((free_mib - fixed) / per_token) // step * step)
+def largest_context(shape: ModelShape, free_mib: float, *, slots: int) -> int:
+    """The largest `max_seq_len` (a multiple of 256) whose estimate fits into `free_mib`; 0 where none does."""
+    fixed = estimate(shape, slots=slots, max_seq_len=0).total_mib
+    per_token = slots * (shape.kv_bytes_per_token() + 6 * UBATCH) / MIB
+    return max(0, int((free_mib - fixed) / per_token) // 256 * 256)
 
 
 def shape_of_gguf(path: Path) -> ModelShape | None:

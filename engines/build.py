@@ -46,10 +46,6 @@ class BuildResult:
     def server(self) -> Path:
         return self.folder / "bin" / "llama-server"
 
-    @property
-    def bench(self) -> Path:
-        return self.folder / "bin" / "llama-bench"
-
 
 Say = Callable[[str], None]
 

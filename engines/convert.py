@@ -52,8 +52,8 @@ def convert(
     Raises:
         EngineError: nothing to convert, no converter, a failed conversion, or a result that fails its check.
     """
-    files = source_files(model_dir)
     weights = read_weights(model_dir)
+    files = source_files(model_dir)
     say(f"hashing {len(files)} files of {model_dir}")
     identity = source_sha256(files)
     path = out or cache_dir() / "gguf" / f"{model_dir.resolve().name}-{identity[:12]}-BF16.gguf"
@@ -102,17 +102,8 @@ def _read_sidecar(sidecar: Path) -> dict[str, Any]:
 
 
 def source_files(model_dir: Path) -> list[Path]:
-    """The files that make up a model, in name order.
-
-    Raises:
-        EngineError: no such folder, or one without config.json or weights.
-    """
-    if not (model_dir / "config.json").is_file():
-        raise EngineError(f"convert: {model_dir}: no Hugging Face model there (no config.json)")
-    files = sorted(p for p in model_dir.iterdir() if p.is_file() and p.suffix in SOURCE_SUFFIXES)
-    if not any(p.suffix == ".safetensors" for p in files):
-        raise EngineError(f"convert: {model_dir}: no *.safetensors there")
-    return files
+    """The files that make up a model, in name order: weights, configuration, tokenizer."""
+    return sorted(p for p in model_dir.iterdir() if p.is_file() and p.suffix in SOURCE_SUFFIXES)
 
 
 def source_sha256(files: list[Path]) -> str:

@@ -19,9 +19,12 @@ class LlamaCpp(Engine):
     """`llama-server`. `-c` is divided among the slots, so it is provisioned as max_seq_len x slots and read back."""
 
     kind: ClassVar[str] = "llama_cpp"
+    # converter_python is for the driver, which makes the GGUF of `model = "convert:..."` before there is an engine.
+    own_options: ClassVar[frozenset[str]] = frozenset({"build", "converter_python"})
 
     def check(self) -> None:
-        require_gguf(self.config.name, self.config.model)
+        super().check()
+        _require_gguf(self.config.name, self.config.model)
         self.binary()
 
     def binary(self) -> str:
@@ -71,7 +74,7 @@ class LlamaCpp(Engine):
         return [*argv, *config.args]
 
     def read_back(self) -> ReadBack:
-        props = self.get("/props") or {}
+        props = self.get("/props")
         settings = props.get("default_generation_settings") or {}
         return ReadBack(
             build=self.build_name(props),
@@ -131,7 +134,7 @@ def _is_linked_with_cuda(binary: str) -> bool:
     return "cuda" in told or any(Path(binary).resolve().parent.glob("libggml-cuda*"))
 
 
-def require_gguf(name: str, model: Path | None) -> None:
+def _require_gguf(name: str, model: Path | None) -> None:
     """Look at the model file before the start.
 
     Raises:

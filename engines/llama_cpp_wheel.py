@@ -8,22 +8,24 @@ import sys
 from typing import Any, ClassVar
 
 from engines._base import EngineError
-from engines.llama_cpp import LlamaCpp, require_gguf
+from engines.llama_cpp import LlamaCpp
 
 
 class LlamaCppWheel(LlamaCpp):
     """The same server, options and read-back as `llama_cpp`; only where it comes from differs."""
 
     kind: ClassVar[str] = "llama_cpp_wheel"
+    own_options: ClassVar[frozenset[str]] = frozenset({"converter_python"})
 
-    def check(self) -> None:
-        require_gguf(self.config.name, self.config.model)
+    def binary(self) -> str:
+        """The Python that has the wheel; raises EngineError where it is missing."""
         if importlib.util.find_spec("xllamacpp") is None:
             raise EngineError(f"{self.config.name}: package xllamacpp is missing; pip install 'enginebench[demo]'")
+        return sys.executable
 
     def argv(self) -> list[str]:
         config = self.config
-        argv = [sys.executable, "-m", "engines._llama_cpp_wheel_server", "--model", str(config.model)]
+        argv = [self.binary(), "-m", "engines._llama_cpp_wheel_server", "--model", str(config.model)]
         argv += ["--host", config.host, "--port", str(config.port), "--parallel", str(config.slots)]
         argv += ["--ctx-size", str(config.max_seq_len * config.slots)]
         argv += ["--threads", str(config.threads)] if config.threads else []

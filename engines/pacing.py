@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, fields
 from typing import Any, ClassVar
 
 from engines._base import Engine, EngineError, ReadBack
 from engines._pacing_schedule import Schedule
 from engines._pacing_script import MODEL
 
-_OPTIONS = ("ttft_ms", "interval_ms", "tokens", "tokens_per_chunk", "grid", "fault")
-
 
 class Pacing(Engine):
     """`options` are the fields of `Schedule`, such as ttft_ms and interval_ms. What it says is time stamps."""
 
     kind: ClassVar[str] = "pacing"
+    own_options: ClassVar[frozenset[str]] = frozenset(field.name for field in fields(Schedule))
 
     def check(self) -> None:
-        if unknown := sorted(set(self.config.options) - set(_OPTIONS)):
-            raise EngineError(f"{self.config.name}: no option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
+        super().check()
         try:
             Schedule(**self.config.options)
         except (ValueError, TypeError) as error:
@@ -37,10 +36,9 @@ class Pacing(Engine):
         return False
 
     def read_back(self) -> ReadBack:
-        schedule = {name: getattr(Schedule(**self.config.options), name) for name in _OPTIONS}
+        schedule = asdict(Schedule(**self.config.options))
         return ReadBack(build="pacing", model=MODEL, slots=None, reasoning_off=True, extra=schedule)
 
     def requests(self) -> dict[str, Any]:
         """What really happened to each request since the last time this was asked; see `_pacing_server`."""
-        found: dict[str, Any] = self.get("/requests") or {}
-        return found
+        return self.get("/requests")

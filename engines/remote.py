@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from engines._base import Engine, ReadBack, sha256_text
 
@@ -33,12 +33,12 @@ class Remote(Engine):
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def read_back(self) -> ReadBack:
-        props: dict[str, Any] = self.get("/props") or {}
+        props = self.get("/props")
         settings = props.get("default_generation_settings") or {}
-        models = (self.get("/v1/models") or {}).get("data") or [{}]
-        model = models[0].get("id")
-        context = settings.get("n_ctx") or models[0].get("max_model_len")
-        version = (self.get("/version") or {}).get("version")
+        served = self.served_model()
+        model = served.get("id")
+        context = settings.get("n_ctx") or served.get("max_model_len")
+        version = self.get("/version").get("version")
         return ReadBack(
             build=props.get("build_info") or version,
             # A server may use its model's path as a name; where it lies is nobody's business.

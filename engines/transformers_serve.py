@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from engines._base import Engine, ReadBack
-from engines._python_tool import package_versions, require_tool
-from engines._vram import ModelShape, shape_of_safetensors
-from engines.xserv import require_folder
+from engines._base import ReadBack
+from engines._python_tool import environment, package_versions, require_tool
+from engines._safetensors import SafetensorsEngine
 
 # Fields that the server has no word for (it answers 422), and the value at which leaving them out changes nothing.
 NEUTRAL = {"min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
@@ -19,10 +18,11 @@ PAGE_TOKENS = 256
 MAX_BATCH_TOKENS = 2048
 
 
-class TransformersServe(Engine):
+class TransformersServe(SafetensorsEngine):
     """`binary` is the `transformers` script of an environment of its own. It batches as many as its KV cache holds."""
 
     kind: ClassVar[str] = "transformers_serve"
+    own_options: ClassVar[frozenset[str]] = frozenset({"continuous_batching"})
 
     @property
     def model_name(self) -> str | None:
@@ -30,7 +30,7 @@ class TransformersServe(Engine):
         return str(self.config.model)
 
     def check(self) -> None:
-        require_folder(self.config.name, self.config.model)
+        super().check()
         self.binary()
 
     def binary(self) -> str:
@@ -52,16 +52,11 @@ class TransformersServe(Engine):
         return [*argv, *config.args]
 
     def env(self) -> dict[str, str]:
-        threads = {"OMP_NUM_THREADS": str(self.config.threads)} if self.config.threads else {}
-        return {"HF_HUB_OFFLINE": "1", **threads, **super().env()}
-
-    def model_shape(self) -> ModelShape | None:
-        return shape_of_safetensors(self.config.model) if self.config.model else None
+        return {**environment(self.config.threads), **super().env()}
 
     def read_back(self) -> ReadBack:
         versions = package_versions(self.binary(), "transformers", "torch")
-        models = (self.get("/v1/models") or {}).get("data") or [{}]
-        model = models[0].get("id")
+        model = self.served_model().get("id")
         return ReadBack(
             build=f"transformers {versions['transformers']}" if versions.get("transformers") else None,
             model=Path(model).name if model else None,

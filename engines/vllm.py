@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from engines._base import Engine, ReadBack
-from engines._python_tool import require_tool
-from engines._vram import ModelShape, shape_of_safetensors
-from engines.xserv import require_folder
+from engines._base import ReadBack
+from engines._python_tool import environment, require_tool
+from engines._safetensors import SafetensorsEngine
 
 
-class Vllm(Engine):
+class Vllm(SafetensorsEngine):
     """Its engine core is a process of its own that survives its parent: the supervisor ends the whole family."""
 
     kind: ClassVar[str] = "vllm"
@@ -22,7 +21,7 @@ class Vllm(Engine):
         return self.config.model_name or (self.config.model.name if self.config.model else None)
 
     def check(self) -> None:
-        require_folder(self.config.name, self.config.model)
+        super().check()
         self.binary()
 
     def binary(self) -> str:
@@ -40,20 +39,16 @@ class Vllm(Engine):
         return [*argv, *config.args]
 
     def env(self) -> dict[str, str]:
-        threads = {"OMP_NUM_THREADS": str(self.config.threads)} if self.config.threads else {}
-        return {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", **threads, **super().env()}
-
-    def model_shape(self) -> ModelShape | None:
-        return shape_of_safetensors(self.config.model) if self.config.model else None
+        return {**environment(self.config.threads), "VLLM_NO_USAGE_STATS": "1", **super().env()}
 
     def read_back(self) -> ReadBack:
-        version = (self.get("/version") or {}).get("version")
-        models = (self.get("/v1/models") or {}).get("data") or [{}]
-        root = models[0].get("root")
+        version = self.get("/version").get("version")
+        served = self.served_model()
+        root = served.get("root")
         return ReadBack(
             build=f"vllm {version}" if version else None,
-            model=Path(root).name if root else models[0].get("id"),
-            context_per_slot=models[0].get("max_model_len"),
+            model=Path(root).name if root else served.get("id"),
+            context_per_slot=served.get("max_model_len"),
         )
 
     def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:

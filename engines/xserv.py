@@ -8,8 +8,8 @@ import string
 from pathlib import Path
 from typing import Any, ClassVar
 
-from engines._base import Engine, EngineError, ReadBack
-from engines._vram import ModelShape, shape_of_safetensors
+from engines._base import EngineError, ReadBack
+from engines._safetensors import SafetensorsEngine
 
 # How the model folder is passed differs by version: `options.argv` replaces this, with the same fields.
 ARGV = (
@@ -25,23 +25,20 @@ ARGV = (
     "{swap_space_gb}",
 )
 SWAP_SPACE_GB = 8
-OPTIONS = {"argv", "swap_space_gb", "tp", "max_kv_blocks", "device", "allow_cotenants"}
 SWAP_LINE = re.compile(r"\bswap(ped|ping)?[ _-]?(out|in)\b", re.IGNORECASE)
 BUSY_LINE = re.compile(r"engine is busy", re.IGNORECASE)
 
 
-class Xserv(Engine):
+class Xserv(SafetensorsEngine):
     """`xserv-server`. It ignores request fields that it does not know, so the probe must show what it obeys."""
 
     kind: ClassVar[str] = "xserv"
+    own_options: ClassVar[frozenset[str]] = frozenset({"argv", "swap_space_gb", "tp", "max_kv_blocks"})
 
     def check(self) -> None:
-        name, options = self.config.name, self.config.options
-        if unknown := set(options) - OPTIONS:
-            raise EngineError(f"{name}: options.{min(unknown)}: unknown; known are {', '.join(sorted(OPTIONS))}")
+        super().check()
         if self.config.thinking:
-            raise EngineError(f"{name}: thinking is hard-coded off in xserv; set thinking = false")
-        require_folder(name, self.config.model)
+            raise EngineError(f"{self.config.name}: thinking is hard-coded off in xserv; set thinking = false")
         self.argv()
 
     def argv(self) -> list[str]:
@@ -88,12 +85,8 @@ class Xserv(Engine):
         blocks = self.config.options.get("max_kv_blocks")
         return {**super().env(), **({"XSERV_MAX_KV_BLOCKS": str(blocks)} if blocks is not None else {})}
 
-    def model_shape(self) -> ModelShape | None:
-        return shape_of_safetensors(self.config.model) if self.config.model else None
-
     def read_back(self) -> ReadBack:
-        models = (self.get("/v1/models") or {}).get("data") or [{}]
-        model = models[0].get("id")
+        model = self.served_model().get("id")
         # Neither context nor slots nor build are told: unknown, and shown so.
         return ReadBack(model=Path(model).name if model else None, reasoning_off=True)
 
@@ -108,18 +101,3 @@ class Xserv(Engine):
         except OSError:
             return {"swap_events": None, "busy_refusals": None}
         return {"swap_events": swaps, "busy_refusals": busy}
-
-
-def require_folder(name: str, model: Path | None) -> None:
-    """Look at a Hugging Face folder before the start.
-
-    Raises:
-        EngineError: none given, missing, or without config.json or safetensors.
-    """
-    if model is None:
-        raise EngineError(f"{name}: needs a `model`, a Hugging Face folder with safetensors")
-    if not model.is_dir():
-        raise EngineError(f"{name}: model {model}: no such folder; give a Hugging Face folder with safetensors")
-    for pattern in ("config.json", "*.safetensors"):
-        if not any(model.glob(pattern)):
-            raise EngineError(f"{name}: model {model}: holds no {pattern}; give a Hugging Face folder with safetensors")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 import engines
 from engines import KINDS, Engine, EngineConfig, EngineError, create
@@ -127,6 +128,23 @@ def test_thinking_cannot_be_asked_of_xserv(tmp_path: Path) -> None:
 def test_an_unknown_option_of_xserv_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"options\.swapspace"):
         engine(tmp_path, "xserv", options={"swapspace": 1}).check()
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_an_option_that_a_kind_does_not_have_is_named_whatever_the_kind(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(EngineError, match=r"options\.devise: unknown; known are .*device"):
+        engine(tmp_path, kind, options={"devise": "cpu"}).check()
+
+
+@pytest.mark.parametrize("body", ["{}", '{"data": []}', '{"data": null}', '{"data": ["m"]}', "[]", '"m"', "{", ""])
+def test_an_answer_of_another_shape_than_expected_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    answer = requests.Response()
+    answer.status_code, answer._content = 200, body.encode()
+    monkeypatch.setattr(requests.Session, "get", lambda *args, **kwargs: answer)
+    told = engine(tmp_path, "remote", url="http://127.0.0.1:1").read_back()
+    assert (told.model, told.build, told.context_per_slot) == (None, None, None)
 
 
 @pytest.mark.parametrize("kind", ["xserv", "transformers_serve", "vllm"])

@@ -136,7 +136,7 @@ def _remove(name: str) -> Callable[[Path], None]:
     ("spoil", "message"),
     [
         (_remove("config.json"), "no config.json"),
-        (_remove("model.safetensors"), r"no \*\.safetensors"),
+        (_remove("model.safetensors"), r"no \.safetensors"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 20), "not a safetensors file"),
     ],
 )
