@@ -33,11 +33,18 @@ def model_path(section: EngineSection, display: Display) -> Path | None:
     Raises:
         EngineError: it can't be converted.
     """
-    if section.model is None or not section.model.startswith("convert:"):
+    folder = conversion_source(section.model)
+    if folder is None:
         return resolve_model(section.model)
-    folder = from_here(section.model.removeprefix("convert:"))
     python = section.options.get("converter_python")
     return convert(folder, None, python=Path(python) if python else None, source=None, say=display.say).path
+
+
+def conversion_source(model: str | None) -> Path | None:
+    """The Hugging Face folder of a `convert:DIR`; None for any other model."""
+    if model is None or not model.startswith("convert:"):
+        return None
+    return from_here(model.removeprefix("convert:"))
 
 
 def engine_config(section: EngineSection, profile: Profile, model: Path | None) -> EngineConfig:

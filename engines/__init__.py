@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from dataclasses import replace
 
-from engines._base import Engine, EngineConfig, EngineError, ReadBack
+from engines._base import SHARED_OPTIONS, Engine, EngineConfig, EngineError, ReadBack
 from engines._gpu import gpu_inventory
 from engines._port import free_port
 from engines._probe import probe
@@ -38,7 +38,14 @@ KINDS = _kinds()
 
 
 def create(config: EngineConfig) -> Engine:
-    """The engine that a configuration asks for; without a `port` it gets a free one."""
+    """The engine that a configuration asks for; without a `port` it gets a free one.
+
+    Raises:
+        EngineError: it has an option that its kind does not know.
+    """
+    known = KINDS[config.kind].own_options | SHARED_OPTIONS
+    if unknown := config.options.keys() - known:
+        raise EngineError(f"{config.name}: options.{min(unknown)}: unknown; known are {', '.join(sorted(known))}")
     if config.port is None and KINDS[config.kind].started_here:
         config = replace(config, port=free_port(config.host))
     return KINDS[config.kind](config)

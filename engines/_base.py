@@ -89,13 +89,9 @@ class Engine(ABC):
         """Look at what the start will need (model file, binary) before anything runs.
 
         Raises:
-            EngineError: something is missing, or an option is not known.
+            EngineError: something is missing.
         """
-        known = self.own_options | SHARED_OPTIONS
-        if unknown := self.config.options.keys() - known:
-            raise EngineError(
-                f"{self.config.name}: options.{min(unknown)}: unknown; known are {', '.join(sorted(known))}"
-            )
+        return
 
     @abstractmethod
     def argv(self) -> list[str]:

@@ -7,12 +7,13 @@ import json
 import math
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engines._base import EngineError
 from engines._gguf import Gguf, GgufError, read_gguf
+from engines._vram import ModelShape, shape_of_safetensors
 
 F32, BF16 = 0, 30
 WIDTH = {F32: 4, BF16: 2}
@@ -68,6 +69,18 @@ def read_weights(folder: Path) -> Weights:
                 elements[name] = math.prod(tensor["shape"])
                 dtypes[name] = tensor["dtype"]
     return Weights(config, elements, dtypes)
+
+
+def shape_once_converted(folder: Path) -> ModelShape | None:
+    """What the BF16 GGUF of a folder will need of the GPU, before it is made; None where that can't be told."""
+    shape = shape_of_safetensors(folder)
+    try:
+        weights = read_weights(folder)
+    except EngineError:
+        return None
+    tied = weights.config.get("tie_word_embeddings")
+    on_host = 0 if tied else weights.elements.get("model.embed_tokens.weight", 0)
+    return replace(shape, gpu_weight_bytes=WIDTH[BF16] * (weights.expected_elements - on_host)) if shape else None
 
 
 def check_gguf(path: Path, weights: Weights) -> dict[str, Any]:

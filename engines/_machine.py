@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -39,14 +39,19 @@ class Check:
 
 def checks(engine: Engine) -> Iterator[Check]:
     """All checks of one engine, in the order in which a start would meet them."""
-    yield _attempt("files", engine.check, "model and binary are there")
+    yield attempt("files", engine.check, "model and binary are there")
+    yield from machine_checks(engine)
+
+
+def machine_checks(engine: Engine) -> Iterator[Check]:
+    """What a start needs besides its files."""
     if not engine.started_here:
         ready = engine.is_ready()
         told = f"{engine.base_url} answers" if ready else f"no server answers at {engine.base_url}"
         yield Check("server", Status.OK if ready else Status.FAIL, told)
         return
     config = engine.config
-    yield _attempt("port", lambda: require_free_port(config.host, config.port), f"{config.port} is free")
+    yield attempt("port", lambda: require_free_port(config.host, config.port), f"{config.port} is free")
     yield from gpu_checks(engine)
     yield threads_check(engine)
     yield memory_check(engine)
@@ -162,8 +167,8 @@ def disk_check(folder: Path) -> Check:
     return Check("disk", status, f"{free / 1024:.1f} GiB are free for {folder}")
 
 
-def _attempt(name: str, action: object, good: str) -> Check:
-    assert callable(action)
+def attempt(name: str, action: Callable[[], object], good: str) -> Check:
+    """`good` where an action goes through, else the reason of its EngineError."""
     try:
         action()
     except EngineError as error:

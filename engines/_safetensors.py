@@ -12,7 +12,6 @@ class SafetensorsEngine(Engine):
     """An engine whose `model` is a folder with config.json and safetensors."""
 
     def check(self) -> None:
-        super().check()
         _require_folder(self.config.name, self.config.model)
 
     def model_shape(self) -> ModelShape | None:

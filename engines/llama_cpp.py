@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from engines._base import Engine, EngineError, ReadBack, sha256_text
+from engines._convert_check import shape_once_converted
 from engines._gguf import GgufError, read_gguf
 from engines._vram import ModelShape, shape_of_gguf
 from engines.build import find_build
@@ -23,7 +24,6 @@ class LlamaCpp(Engine):
     own_options: ClassVar[frozenset[str]] = frozenset({"build", "converter_python"})
 
     def check(self) -> None:
-        super().check()
         _require_gguf(self.config.name, self.config.model)
         self.binary()
 
@@ -121,7 +121,11 @@ class LlamaCpp(Engine):
         return "device" in self.config.options or _is_linked_with_cuda(self.binary())
 
     def model_shape(self) -> ModelShape | None:
-        return shape_of_gguf(self.config.model) if self.config.model else None
+        model = self.config.model
+        if model is None:
+            return None
+        # A folder is a model that will be converted; `doctor` asks about it before that.
+        return shape_once_converted(model) if model.is_dir() else shape_of_gguf(model)
 
 
 def _is_linked_with_cuda(binary: str) -> bool:

@@ -18,7 +18,6 @@ class Pacing(Engine):
     own_options: ClassVar[frozenset[str]] = frozenset(field.name for field in fields(Schedule))
 
     def check(self) -> None:
-        super().check()
         try:
             Schedule(**self.config.options)
         except (ValueError, TypeError) as error:

@@ -12,13 +12,14 @@ from driver.commands import _options
 from driver.completion import ProfileArgument
 from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, ProfileError, load_profile, resolve_model
-from driver.setup import engine_config, from_here
+from driver.setup import conversion_source, engine_config, from_here
 from driver.tokens import open_tokenizer
 from driver.workloads import load_workload
 from engines import EngineError, create
 from engines import _leftovers as leftovers
+from engines._convert_check import read_weights
 from engines._gpu import gpu_inventory
-from engines._machine import Check, Status, checks, disk_check
+from engines._machine import Check, Status, attempt, checks, disk_check, machine_checks
 
 MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNKNOWN: "?   "}
 PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic", "pynvml", "datasets")
@@ -110,17 +111,19 @@ def tokenizer_check(path: str) -> Check:
 
 def engine_checks(section: EngineSection, profile: Profile) -> Iterator[Check]:
     """The checks that a start would meet."""
-    if section.model and section.model.startswith("convert:"):
-        source = Path(section.model.removeprefix("convert:")).expanduser()
-        found = Status.OK if source.is_dir() else Status.FAIL
-        yield Check("model", found, f"converted from {source} {'when run' if source.is_dir() else ': no such folder'}")
-        return
+    source = conversion_source(section.model)
     try:
-        engine = create(engine_config(section, profile, resolve_model(section.model)))
+        engine = create(engine_config(section, profile, source or resolve_model(section.model)))
     except (EngineError, ProfileError) as error:
         yield Check("configuration", Status.FAIL, str(error))
         return
-    yield from checks(engine)
+    if source is None:
+        yield from checks(engine)
+        return
+    # The GGUF may not be there yet; what it will be made of is, and tells what it will need.
+    yield attempt("model", lambda: read_weights(source), f"{source} is whole; its BF16 GGUF is made when run")
+    yield attempt("binary", engine.argv, "is there")
+    yield from machine_checks(engine)
 
 
 def _show(title: str, rows: list[Check]) -> None:

@@ -61,6 +61,20 @@ def test_what_a_run_would_refuse_fails_with_exit_code_4(tmp_path: Path, capsys: 
     assert told.err.count("\n") == 1
 
 
+CONVERTED = PROFILE.replace('kind = "xserv"\nmodel = "', 'kind = "llama_cpp"\nmodel = "convert:')
+
+
+def test_a_model_that_is_still_to_be_converted_gets_every_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The folder's safetensors file is none, which a run would meet after all else was prepared.
+    assert cli(["doctor", profile(tmp_path, text=CONVERTED)]) == 4
+    out = capsys.readouterr().out
+    assert "FAIL model: convert: " in out and "not a safetensors file" in out
+    for name in ("binary", "port", "threads", "memory"):
+        assert f" {name}: " in out
+
+
 def test_a_workload_that_was_not_fetched_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,7 +133,7 @@ def test_an_unknown_option_of_xserv_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_an_option_that_a_kind_does_not_have_is_named_whatever_the_kind(tmp_path: Path, kind: str) -> None:
     with pytest.raises(EngineError, match=r"options\.devise: unknown; known are .*device"):
-        engine(tmp_path, kind, options={"devise": "cpu"}).check()
+        engine(tmp_path, kind, options={"devise": "cpu"})
 
 
 @pytest.mark.parametrize("body", ["{}", '{"data": []}', '{"data": null}', '{"data": ["m"]}', "[]", '"m"', "{", ""])

@@ -12,7 +12,7 @@ import pytest
 
 from driver.weights import describe_weights
 from engines import EngineError
-from engines._convert_check import check_gguf, read_weights
+from engines._convert_check import check_gguf, read_weights, shape_once_converted
 from engines._unpack import unpack
 from engines.convert import convert
 
@@ -114,6 +114,18 @@ def test_a_result_that_was_cut_off_is_refused(folder: Path, tmp_path: Path) -> N
 def test_the_tied_output_layer_is_counted_once(folder: Path) -> None:
     write_safetensors(folder / "model.safetensors", {**SOURCE, "lm_head.weight": (4, 8)})
     assert read_weights(folder).expected_elements == 168
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_what_a_folder_will_need_of_the_gpu_is_told_before_it_is_converted(folder: Path, tied: bool) -> None:
+    config = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 8, "vocab_size": 4}
+    (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": tied}))
+    write_safetensors(folder / "model.safetensors", {**SOURCE, "lm_head.weight": (4, 8)})
+    shape = shape_once_converted(folder)
+    # Untied, the output layer is on the card and the embeddings of the same size are not; tied, there is one for both.
+    assert shape is not None and shape.gpu_weight_bytes == 2 * 168
+    (folder / "model.safetensors").write_bytes(b"broken")
+    assert shape_once_converted(folder) is None
 
 
 def test_a_fetch_that_was_broken_off_is_named(folder: Path) -> None:
