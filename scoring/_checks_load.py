@@ -10,8 +10,9 @@ from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, no
 
 AT_ASKED_WARN, AT_ASKED_FAIL = 0.98, 0.80
 """Share of the time up to the last send that must have the whole concurrency in flight."""
-LAG_WARN_MS, LAG_FAIL_SHARE = 20.0, 0.25
-"""The client's loop lag (p99): a warning from here; a failure where it is also a quarter of the median TTFT."""
+LAG_WARN_MS, LAG_FAIL_SHARE, LAG_FAIL_TOKENS = 20.0, 0.25, 5
+"""The client's loop lag (p99): a warning from here; a failure where it is also a quarter of the median TTFT, or as long
+as five tokens take. A client that is late makes TTFT longer too, but hardly the time for a token."""
 CPU_WARN, CPU_FAIL = 0.80, 0.95
 """Share of one core that the load process used."""
 TIMING_TOLERANCE, TIMING_FAIL = 0.05, 0.20
@@ -41,14 +42,17 @@ def complete(facts: CellFacts) -> Finding:
             return failed("no scenario.json: the load was cut off")
         if scenario.get("complete") is not True:
             return failed(f"the load did not end as asked: {scenario.get('incomplete_reason') or 'cut off'}")
-        measured = len(round_.figures.measured)
+        # An attempt after "come back later" is no further request.
+        measured = int((round_.figures.measured["attempt"] == 1).sum())
         if facts.run.asks_all(facts.cell):
             # Of a resumed cell the load process knows only the last part.
-            owed = sum(pool == "measure" for pool in facts.prompts.values())
-            have = round_.figures.measured["prompt_id"].nunique()
+            samples = int(facts.section.get("samples") or 1)
+            owed = samples * sum(pool == "measure" for pool in facts.prompts.values())
+            have = len(round_.figures.measured[["prompt_id", "sample"]].drop_duplicates())
+            what = "prompts" if samples == 1 else f"prompts and samples ({samples} of each)"
             if have < owed:
-                return failed(f"{have:,} of {owed:,} prompts in the records")
-            return passed(f"all {owed:,} prompts, ended as asked")
+                return failed(f"{have:,} of {owed:,} {what} in the records")
+            return passed(f"all {owed:,} {what}, ended as asked")
         wanted_n = facts.section.get("requests") or round_.capture.asked.get("requests")
         by_time = round_.capture.asked.get("duration_s") or round_.capture.scenario.get("steps")
         if wanted_n and not by_time and measured != wanted_n:
@@ -121,11 +125,13 @@ def client(facts: CellFacts) -> Finding:
         if lag is None and cpu is None:
             return unknown("neither loop lag nor CPU share was measured")
         evidence = f"loop lag p99 {_show(lag)}, CPU {_percent(cpu)} of a core, send delay p99 {_show(delay)}"
-        ttft = round_.figures.values.get("ttft_ms_p50")
+        ttft, tpot = (round_.figures.values.get(name) for name in ("ttft_ms_p50", "tpot_ms_p50"))
         if cpu is not None and cpu >= CPU_FAIL:
             return failed(evidence)
         if lag is not None and ttft is not None and lag > LAG_WARN_MS and lag > LAG_FAIL_SHARE * ttft:
             return failed(f"{evidence}, with a median TTFT of {ttft:.1f} ms")
+        if lag is not None and tpot is not None and lag > LAG_WARN_MS and lag > LAG_FAIL_TOKENS * tpot:
+            return failed(f"{evidence}, with a median TPOT of {tpot:.1f} ms")
         if worst := next((c for c in told if c.get("bottleneck") is True), None):
             # Its limits are absolute; whether the figures suffer depends on how slow the engine is.
             return warned(f"the client says: {worst.get('bottleneck_reason')}; {evidence}")

@@ -43,7 +43,7 @@ def not_throttled(facts: EngineFacts) -> Finding:
         if _no_gpu(facts):
             return not_applicable("no GPU on this host")
         rows = life.gpu_rows()
-        if not rows or not any("throttle" in gpu for row in rows for gpu in row.get("gpus") or []):
+        if not any(gpu.get("throttle") is not None for row in rows for gpu in row.get("gpus") or []):
             return unknown("throttling was not measured")
         found = {k: n for k, n in throttle_reasons(rows).items() if k.lower() not in HARMLESS_THROTTLING}
         if not found:

@@ -77,7 +77,9 @@ def cache_cold(facts: CellFacts) -> Finding:
         hits = good[told.gt(0)]
         if len(hits):
             return failed(f"{len(hits)} of {len(good)} requests hit the cache, {told.max():,.0f} tokens at most")
-        return passed(f"0 cached tokens in {int(told.notna().sum())} requests")
+        if told.isna().any():
+            return unknown(f"0 cached tokens in {told.notna().sum()} requests, but {told.isna().sum()} do not tell")
+        return passed(f"0 cached tokens in {len(told)} requests")
 
     return facts.each(check)
 
@@ -154,17 +156,19 @@ def usage_plausible(facts: CellFacts) -> Finding:
         told = good[good["completion_tokens"].gt(0)]
         if told.empty:
             return unknown("no usage: the tokens of the answers are not known")
-        if len(told) < len(good):
-            return warned(f"{len(good) - len(told)} of {len(good)} answers came without usage")
+        silent = len(good) - len(told)
         per_token = told["chunks"] / told["completion_tokens"]
         most = told["completion_tokens"] > MOST_TOKENS_A_CHARACTER * told["chars"] + 8
         evidence = (
             f"{per_token.median():.2f} chunks a token, {(told['chars'] / told['completion_tokens']).median():.1f}"
         )
         evidence += f" characters a token; tokens from {', '.join(sorted(map(str, set(told['token_source']))))}"
+        if silent:
+            evidence += f"; {silent} of {len(good)} answers came without usage"
         if per_token.median() > CHUNKS_FAIL or most.mean() > 0.05:
             return failed(evidence)
-        return warned(evidence) if per_token.median() > CHUNKS_WARN or most.any() else passed(evidence)
+        odd = silent or per_token.median() > CHUNKS_WARN or most.any()
+        return warned(evidence) if odd else passed(evidence)
 
     return facts.each(check)
 

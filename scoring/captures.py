@@ -230,9 +230,14 @@ def _relative_ms(stamps: list[int | None], workers: list[str], origins: dict[str
 
 
 def _superseded(frame: pd.DataFrame, resumable: bool) -> pd.Series[bool]:
-    """Requests cut by the client's or the engine's end and asked again later under the same prompt and sample."""
+    """Requests that a resumed cell asked again later under the same prompt and sample, and that count once.
+
+    Those are the ones that were cut by the client's or the engine's end, and good ones that were asked again because
+    another sample of their prompt was missing.
+    """
     cut = frame["error_kind"].isin(NOT_THE_ENGINES_ANSWER) & (frame["phase"] != Phase.WARMUP.value)
-    if not resumable or not cut.any():
+    if not resumable:
         return cut & False
     keys = frame[["prompt_id", "sample"]].assign(warmup=frame["phase"] == Phase.WARMUP.value)
-    return cut & keys.duplicated(keep="last")
+    good = keys[frame["ok"] & ~keys["warmup"]].duplicated(keep="last").reindex(frame.index, fill_value=False)
+    return cut & keys.duplicated(keep="last") | good

@@ -43,14 +43,17 @@ def graded_prompts(prompts: Iterable[tasks.Prompt]) -> dict[str, tasks.Prompt]:
 def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture], *, asks_all: bool) -> list[Key]:
     """What every engine owes an answer to, in the workload's order.
 
-    All prompts with all samples; of a cell that asks a number of requests or a duration, what any engine was asked.
+    All prompts with all samples; of a cell that asks a number of requests, what any engine was asked. A duration lets
+    the faster engine come further: then it is what all were asked, since no answer is wrong for being late.
     """
     captures = list(captures)
     samples = max((int(c.asked.get("samples") or 1) for c in captures), default=1)
     keys = [(prompt_id, sample) for sample in range(samples) for prompt_id in prompts]
     if asks_all:
         return keys
-    asked = {key for c in captures for key in _keys(c)}
+    told = [set(_keys(c)) for c in captures]
+    by_time = any(c.asked.get("duration_s") for c in captures)
+    asked = set.intersection(*told) if told and by_time else set().union(*told)
     return [key for key in keys if key in asked]
 
 

@@ -146,9 +146,28 @@ def slow_server(run: RunBuilder) -> None:
         record.server_timings["predicted_ms"] *= 0.7
 
 
+def late_by_tokens(run: RunBuilder) -> None:
+    """Late by six tokens, before a first token that takes long anyway."""
+    client(run, loop_lag_ms_p99=60.0)
+    for record in run.every_record("cand", PERF):
+        assert record.sent_ns is not None
+        record.sent_ns -= 380_000_000
+
+
 def throttled(run: RunBuilder) -> None:
     for row in run.gpu["cand", 1][:10]:
         row["gpus"][0]["throttle"] = ["hw_thermal_slowdown"]
+
+
+def one_silent_the_others_absurd(run: RunBuilder) -> None:
+    perf(run, completion_tokens=3, max_tokens=3)
+    next(r for r in run.every_record("cand", PERF) if r.measured).completion_tokens = None
+
+
+def another_prompt_by_duration(run: RunBuilder) -> None:
+    for engine in run.engines:
+        run.scenarios[engine, 1, PERF]["asked"] |= {"duration_s": 1.0}
+    another_prompt(run)
 
 
 DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
@@ -181,6 +200,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("concurrency achieved", PERF, lambda r: asked(r, users=2), "4 in flight at once, 2 asked"),
     ("client healthy", PERF, lambda r: client(r, cpu_share=0.99), "CPU 99%"),
     ("client healthy", PERF, lambda r: client(r, loop_lag_ms_p99=40.0), "loop lag p99 40.0 ms"),
+    ("client healthy", PERF, late_by_tokens, "with a median TPOT of 10.0 ms"),
     ("client and server agree", PERF, slow_server, "of the server's"),
     ("no drift", PERF, slow_last_third, "last third 2.0"),
     ("same prompts asked", PERF, another_prompt, "1 prompts were asked only here"),
@@ -202,6 +222,10 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("never restarted", QUALITY, engine_gone, "gone for 1"),
     ("usage plausible", PERF, lambda r: perf(r, completion_tokens=3, max_tokens=3), "8.00 chunks a token"),
     ("usage plausible", PERF, lambda r: perf(r, text="x"), "characters a token"),
+    ("usage plausible", PERF, one_silent_the_others_absurd, "1 of 16 answers came without usage"),
+    ("same load asked", PERF, lambda r: asked(r, arrivals="constant"), "arrivals constant"),
+    ("same prompts asked", PERF, another_prompt_by_duration, "1 prompts were asked only here, 1 only"),
+    ("round complete", QUALITY, lambda r: r.profile["cells"][1].update(samples=2), "5 of 10 prompts and samples"),
 ]
 
 
@@ -247,6 +271,12 @@ def test_evidence_names_the_round_it_is_from(tmp_path: Path) -> None:
     assert row["evidence"] == "round 2: each slot has 2,048 tokens, 8,192 asked"
 
 
+def one_does_not_tell_its_cache(run: RunBuilder) -> None:
+    record = next(r for r in run.every_record("cand", PERF) if r.measured)
+    assert record.server_timings is not None
+    record.cached_tokens, record.server_timings = None, record.server_timings | {"cache_n": None}
+
+
 UNKNOWN: list[tuple[str, str | None, Doctor]] = [
     ("context per slot", None, lambda r: state(r, "readback", context_per_slot=None)),
     ("slots", None, lambda r: state(r, "readback", slots=None)),
@@ -258,12 +288,14 @@ UNKNOWN: list[tuple[str, str | None, Doctor]] = [
     ("engine alive", None, lambda r: r.states["cand", 1].update(stop_reason=None)),
     ("alone on the GPU", None, lambda r: state(r, "machine", cotenants=None)),
     ("GPU not throttled", None, lambda r: r.gpu.pop(("cand", 1))),
+    ("GPU not throttled", None, lambda r: [row["gpus"][0].update(throttle=None) for row in r.gpu["cand", 1]]),
     ("memory freed", None, lambda r: state(r, "machine", vram_after_mib=None)),
     ("no swapping", None, lambda r: r.states["cand", 1].update(kind="xserv")),
     ("client healthy", PERF, lambda r: r.scenarios["cand", 1, PERF].update(client=None)),
     ("client and server agree", PERF, lambda r: perf(r, server_timings=None)),
     ("same prompt tokens", PERF, lambda r: perf(r, prompt_tokens=None)),
     ("cache cold", PERF, lambda r: perf(r, cached_tokens=None, server_timings=None)),
+    ("cache cold", PERF, one_does_not_tell_its_cache),
     ("not cut at the context", PERF, lambda r: perf(r, completion_tokens=None)),
     ("fixed length obeyed", PERF, lambda r: perf(r, completion_tokens=None)),
     ("usage plausible", PERF, lambda r: perf(r, completion_tokens=None)),
@@ -271,7 +303,9 @@ UNKNOWN: list[tuple[str, str | None, Doctor]] = [
 ]
 
 
-@pytest.mark.parametrize(("check", "cell", "doctor"), UNKNOWN, ids=[case[0] for case in UNKNOWN])
+@pytest.mark.parametrize(
+    ("check", "cell", "doctor"), UNKNOWN, ids=[f"{n}: {case[0]}" for n, case in enumerate(UNKNOWN)]
+)
 def test_what_an_engine_cannot_tell_is_unknown_and_not_void(
     tmp_path: Path, check: str, cell: str | None, doctor: Doctor
 ) -> None:
@@ -367,3 +401,42 @@ def test_a_load_that_soon_falls_to_one_is_no_concurrency_of_four(tmp_path: Path)
         at = record.end_ns
     found = row_of(audited(run, tmp_path)["audit"], "concurrency achieved", cell=PERF)
     assert found["status"] == "fail", found["evidence"]
+
+
+def test_a_second_attempt_is_no_further_request_and_its_error_is_counted(tmp_path: Path) -> None:
+    run = built()
+    records = run.records["cand", 1, PERF]
+    at = next(i for i, record in enumerate(records) if record.measured)
+    refused = dataclasses.replace(records[at], chunk_ns=[], text="")
+    fail(refused, "busy")
+    records[at].attempt = 2
+    records.insert(at, refused)
+    run.profile["error_limit"] = 0.1
+    rows = audited(run, tmp_path)["audit"]
+    assert row_of(rows, "round complete", cell=PERF)["status"] == "pass"
+    assert row_of(rows, "same prompts asked", cell=PERF)["status"] == "pass"
+    assert "1 of 17 requests failed (busy 1)" in row_of(rows, "errors under the limit", cell=PERF)["evidence"]
+
+
+def test_a_sample_that_a_resumed_cell_asked_again_counts_once(tmp_path: Path) -> None:
+    """With two samples a problem, of which one was cut off, both are asked again."""
+    run = built()
+    run.profile["cells"][1]["samples"] = 2
+    for engine in run.engines:
+        run.scenarios[engine, 1, QUALITY]["asked"]["samples"] = 2
+        first = run.records[engine, 1, QUALITY]
+        run.records[engine, 1, QUALITY] = first + [dataclasses.replace(record, sample=1) for record in first]
+    again = [dataclasses.replace(record) for record in run.records["cand", 1, QUALITY][:1]]
+    run.records["cand", 1, QUALITY] += again
+    comparison = audited(run, tmp_path)
+    for check in ("round complete", "same prompts asked"):
+        assert row_of(comparison["audit"], check, cell=QUALITY)["status"] == "pass"
+    row = next(r for r in comparison["performance"] if (r["cell"], r["metric"]) == (QUALITY, "e2e_ms_mean"))
+    assert row["engines"]["cand"]["n"] == row["engines"]["base"]["n"] == 10
+
+
+def test_the_temperature_that_the_load_sends_by_itself_is_told(tmp_path: Path) -> None:
+    run = built()
+    asked(run, request_extras={"top_p": 1.0})
+    found = row_of(audited(run, tmp_path)["audit"], "same sampling", cell=PERF)
+    assert (found["status"], found["evidence"]) == ("pass", "temperature 0, top_p 1.0")

@@ -270,3 +270,15 @@ def test_prefill_told_by_one_server_is_not_held_against_a_ttft(tmp_path: Path) -
     told = row["speed_ratio"]["cand"]
     assert told["value"] is None and told["verdict"] is None
     assert told["text"] == "measured in two ways: from the server's own timings in the baseline, from TTFT here"
+
+
+def test_no_answer_is_wrong_for_not_being_asked_in_time(tmp_path: Path) -> None:
+    """By duration the slower engine comes less far down the list."""
+    run = quality_run([boxed(i) for i in range(8)], [boxed(i) for i in range(8)])
+    run.profile["cells"][0]["duration_s"] = 1.0
+    for engine in run.engines:
+        run.scenarios[engine, 1, "single.gsm8k"]["asked"]["duration_s"] = 1.0
+    del run.records["cand", 1, "single.gsm8k"][5:]
+    row = compare(run.write(tmp_path / "run"), created="now")["quality"][0]
+    assert [(row["engines"][e]["correct"], row["engines"][e]["n"]) for e in run.engines] == [(5, 5), (5, 5)]
+    assert row["paired"]["cand"]["difference"] == 0
