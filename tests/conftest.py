@@ -12,7 +12,7 @@ from tests.browser import axe_source, chromium
 
 
 def pytest_configure() -> None:
-    """Hear SIGINT also where the suite was started in the background: an ignored signal is inherited by all it starts."""
+    """Hear SIGINT also where the suite runs in the background: all it starts inherits a signal that is ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
