@@ -129,12 +129,15 @@ def test_a_slowdown_without_a_second_folder_says_what_is_missing(cron: Cron) -> 
 
 
 def test_the_second_of_two_at_once_is_refused_and_the_first_is_whole(cron: Cron) -> None:
-    first = cron.start("--measured", cron.measured(), "--notify", "sleep 4", "--notify-on", "always")
+    refused = cron.path / "refused"
+    until = f"timeout 60 sh -c 'until [ -e {refused} ]; do sleep 0.1; done'"
+    first = cron.start("--measured", cron.measured(), "--notify", until, "--notify-on", "always")
     lock = cron.path / "history.db.lock"
     deadline = time.monotonic() + 60
     while first.poll() is None and not (lock.exists() and lock.read_text()) and time.monotonic() < deadline:
         time.sleep(0.01)
     second = cron.run("--measured", cron.measured())
+    refused.touch()
     assert second.returncode == 4
     assert f"pid {first.pid}" in one_line(second.stderr)
     _, errors = first.communicate()
