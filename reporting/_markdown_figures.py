@@ -23,7 +23,8 @@ def speed(view: View, rows: int) -> str:
     """The lead metrics with their speed ratios."""
     if not view.lead_rows:
         return "## Speed\n\nNo performance cell was measured."
-    note = "A speed ratio above 1 means that the candidate is faster; 95% intervals in brackets."
+    note = "A speed ratio above 1 means that the candidate is faster (energy, memory: needs less); "
+    note += "95% intervals in brackets."
     if view.blind:
         note += f" {DAGGER_NOTE}"
     return f"## Speed\n\n{note}\n\n{_speed_table(view, view.lead_rows, rows)}"

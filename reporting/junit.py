@@ -30,7 +30,9 @@ def junit(comparison: JsonObject) -> str:
     suite = Xml.SubElement(suites, "testsuite", name="speed")
     for row in view.lead_rows:
         for candidate, told in (row.get("speed_ratio") or {}).items():
-            kind = {"slower": "failure", "inconclusive": "skipped", None: "skipped"}.get(told.get("verdict"))
+            kind = {"slower": "failure", "worse": "failure", "inconclusive": "skipped", None: "skipped"}.get(
+                told.get("verdict")
+            )
             _case(
                 suite, f"{candidate}.{cell_of(row)}", metric_name(row["metric"]), kind,
                 f"speed ratio {ratio_with_interval(told)}",

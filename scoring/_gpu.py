@@ -16,6 +16,9 @@ from scoring.captures import Capture
 from scoring.latency import CellFigures
 from scoring.series import thinned
 
+FEWEST_COVERED = 0.8
+"""Share of a cell's time that must lie between its first sample and its last, to speak of its energy."""
+
 
 def cell_samples(capture: Capture, rows: Sequence[JsonObject]) -> list[JsonObject]:
     """The samples taken while the cell's measured requests were under way."""
@@ -35,9 +38,20 @@ def add_gpu_figures(figures: CellFigures, samples: Sequence[JsonObject]) -> None
     joules = energy_joules(samples)
     good = figures.good
     tokens = good["completion_tokens"].sum(skipna=False)
+    if joules and (share := _covered(figures, samples)) >= FEWEST_COVERED:
+        # What was used before the first sample and after the last, at the same power.
+        joules /= share
+    else:
+        joules = None
     figures.values["joules_per_token"] = joules / tokens if joules and tokens and tokens > 0 else None
     for name in ("peak_vram_mib", "joules_per_token"):
         figures.counts[name] = len(samples)
+
+
+def _covered(figures: CellFigures, samples: Sequence[JsonObject]) -> float:
+    """Which share of the cell's time lies between the first sample and the last, at most 1."""
+    span_ms = float(figures.measured["end_ms"].max() - figures.measured["sent_ms"].min())
+    return min(1.0, (samples[-1]["t_ns"] - samples[0]["t_ns"]) / 1e6 / span_ms) if span_ms > 0 else 0.0
 
 
 def energy_joules(samples: Sequence[JsonObject]) -> float | None:

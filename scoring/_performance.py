@@ -155,7 +155,9 @@ def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str, margin: flo
             ratio = welch_ratio(above.known, below.known)
     elif above.draws is not None and below.draws is not None and below.draws.all():
         ratio = Ratio(ratio.value, percentile_interval(above.draws / below.draws), verdict.WITHIN_RUN)
-    words = verdict.speed(ratio, margin)
+    # Less energy or memory is better, and no speed.
+    better_worse = (verdict.BETTER, verdict.WORSE) if candidate.metric in MACHINE else (verdict.FASTER, verdict.SLOWER)
+    words = verdict.speed(ratio, margin, better_worse)
     return {
         "value": ratio.value,
         "ci": ratio.ci.as_list() if ratio.ci else None,

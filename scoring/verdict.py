@@ -48,8 +48,8 @@ class Words:
     text: str
 
 
-def speed(ratio: Ratio, margin: float) -> Words:
-    """The verdict on a speed ratio (above 1: the candidate is faster).
+def speed(ratio: Ratio, margin: float, words: tuple[str, str] = (FASTER, SLOWER)) -> Words:
+    """The verdict on a speed ratio (above 1: the candidate is faster), in the words for above and below 1.
 
     Equivalent is an interval inside [1 / (1 + margin), 1 + margin]. With one run a side the interval knows nothing of
     the noise from run to run, so a difference then has to clear the margin as well.
@@ -65,9 +65,9 @@ def speed(ratio: Ratio, margin: float) -> Words:
         return Words(EQUIVALENT, f"{figure}, equivalent within {100 * margin:.3g}%{note}")
     bar_low, bar_high = (low, high) if blind else (1.0, 1.0)
     if ratio.ci.low > bar_high:
-        return Words(FASTER, f"{figure}, faster{note}")
+        return Words(words[0], f"{figure}, {words[0]}{note}")
     if ratio.ci.high < bar_low:
-        return Words(SLOWER, f"{figure}, slower{note}")
+        return Words(words[1], f"{figure}, {words[1]}{note}")
     return Words(INCONCLUSIVE, f"{figure}, inconclusive{note or ': more rounds would narrow it'}")
 
 

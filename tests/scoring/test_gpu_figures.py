@@ -65,3 +65,41 @@ def test_a_card_that_does_not_tell_makes_the_sum_unknown() -> None:
     series = gpu_series("e", 1, rows)
     assert series is not None
     assert series["power_w"]["values"] == []
+
+
+def test_the_energy_of_a_short_cell_is_that_of_its_whole_time(tmp_path: Path) -> None:
+    run = run_with({"power_w": 100.0, "memory_used_mib": 800.0})
+    for rows in run.gpu.values():
+        del (
+            rows[1::2],
+            rows[1::2],
+        )  # a sample every 0.4 s
+    comparison = compare(run.write(tmp_path / "run"), created="now")
+    records = [r for r in run.records["base", 1, CELL] if r.measured]
+    seconds = (max(r.end_ns for r in records) - min(r.sent_ns or 0 for r in records)) / 1e9
+    assert value_of(comparison, "joules_per_token") == pytest.approx(100 * seconds / 500, rel=1e-3)
+
+
+def test_samples_of_half_a_cell_tell_no_energy(tmp_path: Path) -> None:
+    run = run_with({"power_w": 100.0, "memory_used_mib": 800.0})
+    for key in run.gpu:
+        records = [r for r in run.records[*key, CELL] if r.measured]
+        half = (min(r.sent_ns or 0 for r in records) + max(r.end_ns for r in records)) / 2
+        run.gpu[key] = [row for row in run.gpu[key] if row["t_ns"] < half]
+    comparison = compare(run.write(tmp_path / "run"), created="now")
+    assert value_of(comparison, "joules_per_token") is None
+    assert value_of(comparison, "peak_vram_mib") == 800.0
+
+
+def test_less_memory_is_better_and_not_faster(tmp_path: Path) -> None:
+    run = RunBuilder(rounds=2)
+    speed = Speed(20, 10, tokens=50, requests=10)
+    run.perf(CELL, {"base": speed, "cand": speed})
+    for engine, number in run.states:
+        at = run.records[engine, number, CELL][-1].sent_ns or 0
+        used = 1000.0 if engine == "base" else 800.0
+        run.gpu[engine, number] = [{"t_ns": at, "gpus": [{"memory_used_mib": used + number}]}]
+    rows = compare(run.write(tmp_path / "run"), created="now")["performance"]
+    told = next(row for row in rows if row["metric"] == "peak_vram_mib")["speed_ratio"]["cand"]
+    assert told["verdict"] == "better"
+    assert told["text"].endswith("better")
