@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gevent
+from locust import runners
 from locust.runners import MasterRunner
 
 from locustfiles import _hooks
@@ -18,6 +19,8 @@ from records import Record
 log = logging.getLogger("enginebench")
 
 SHARD_AGAIN_S, SHARD_WAIT_S = 0.1, 15.0
+HEARTBEATS_MISSED = 8
+"""Seconds without a sign of life after which a worker is lost. Locust's 3 pass on a busy host that loses none."""
 END_WAIT_S = 10.0
 """How long the master waits for a worker's end beyond the time that the requests in flight may take."""
 
@@ -32,11 +35,14 @@ class Master:
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     failure: str | None = None
+    draining: bool = False
+    """Whether a stop is under way; Locust may come to another, where a worker was slow to say that it had begun."""
     started_utc: str = field(default_factory=utc_now)
 
 
 def listen(runner: MasterRunner) -> None:
     """Register for the workers' messages."""
+    runners.HEARTBEAT_LIVENESS = HEARTBEATS_MISSED
     runner.register_message(HAVE_SHARD, _on_have_shard)
     runner.register_message(RECORD, _on_record)
     runner.register_message(OVER, _on_over)
@@ -123,7 +129,7 @@ def _on_end(environment: Any, msg: Any, **_: Any) -> None:
 
 
 def _end_if_all_over(environment: Any, master: Master) -> None:
-    if master.expected <= master.over | master.lost:
+    if not master.draining and master.expected <= master.over | master.lost:
         gevent.spawn(environment.runner.quit if environment.web_ui is None else environment.runner.stop)
 
 
@@ -146,8 +152,10 @@ def stopping(environment: Any) -> None:
     master = of(environment)
     if master is None:
         return
-    for client in sorted(master.expected - master.lost):
-        environment.runner.send_message(DRAIN, {}, client_id=client)
+    if not master.draining:
+        master.draining = True
+        for client in sorted(master.expected - master.lost):
+            environment.runner.send_message(DRAIN, {}, client_id=client)
     with gevent.Timeout(environment.parsed_options.drain_timeout + END_WAIT_S, False):  # type: ignore[arg-type]
         while not master.expected <= set(master.ends) | master.lost:
             gevent.sleep(0.02)
