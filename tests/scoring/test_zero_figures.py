@@ -12,6 +12,7 @@ from scoring._performance import _speed_ratio
 
 def figure(known: list[float], draws: list[float] | None = None) -> Any:
     value = sum(known) / len(known)
+    drawn = None if draws is None else np.array(draws)
     return SimpleNamespace(metric="tpot_ms_p50", value=value, known=known, sources=set(), draws=drawn)
 
 
