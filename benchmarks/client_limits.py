@@ -26,7 +26,7 @@ import psutil
 from benchmarks._clients import Client, Floor, Job, NaiveHttp, Ours, Outcome, measure
 from benchmarks._harness import PacingServer, finish, median, parser, progress, show
 
-RATE_STREAMS = (128, 192, 256, 320, 384, 448, 512)
+RATE_STREAMS = (128, 192, 256, 320, 384, 448, 512, 576, 640)
 TOKENS, INTERVAL_MS, TTFT_MS = 100, 10, 50
 PROMPT_BYTES = (400, 32_000)
 

@@ -20,8 +20,10 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks._harness import ROOT, PacingServer, machine
 from records import read_records
@@ -54,7 +56,7 @@ def stop_once(kind: str, server: PacingServer, folder: Path, after_s: float) -> 
         argv += ["--autostart", "--web-host", "127.0.0.1", "--web-port", str(web_port)]
     else:
         argv += ["--headless"]
-    argv += ["-t", f"{2 + int(after_s)}s"] if kind == "run-time" else []
+    argv += ["-t", f"{4 + int(3 * after_s)}s"] if kind == "run-time" else []
     with (folder / "locust.log").open("w") as log:
         process = subprocess.Popen(
             argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -78,9 +80,12 @@ def stop_once(kind: str, server: PacingServer, folder: Path, after_s: float) -> 
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    report = server.report()
+    return compare(server.report(), folder / "requests.jsonl", note)
+
+
+def compare(report: Mapping[str, Any], path: Path, note: str = "") -> Stop:
+    """Hold the server's log against the records; a request's first send stamp is the first word of its text."""
     answered = {row["first_ns"] for row in report["requests"] if row["finished"]}
-    path = folder / "requests.jsonl"
     records = list(read_records(path)) if path.exists() else []
     recorded = {int(record.text.split(None, 1)[0]) for record in records if record.ok and record.text}
     if not answered and not note:

@@ -25,6 +25,8 @@ from tests.locustfiles.scripted_server import (
     usage,
 )
 
+pytestmark = pytest.mark.together
+
 GOOD = events(["Hel", "lo"])
 SAID = b"".join(GOOD[:3])
 ALL = b"".join(GOOD)

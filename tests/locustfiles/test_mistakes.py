@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,11 @@ from records import read_json
 from tests.locustfiles.load import ROOT, prompts_file, run
 from tests.locustfiles.scripted_server import ScriptedServer, chat
 
+pytestmark = pytest.mark.together
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer(lambda asked: [chat(["a"])]) as server:
-        yield server
+
+def good_server() -> ScriptedServer:
+    return ScriptedServer(lambda asked: [chat(["a"])])
 
 
 MISTAKES: dict[str, tuple[list[str], str]] = {
@@ -34,9 +33,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_with_exit_code_2(server: ScriptedServer, tmp_path: Path, mistake: str) -> None:
+def test_a_mistake_is_one_line_with_exit_code_2(tmp_path: Path, mistake: str) -> None:
     options, named = MISTAKES[mistake]
-    outcome = run("single", server.url, tmp_path / "out", *options)
+    with good_server() as server:
+        outcome = run("single", server.url, tmp_path / "out", *options)
     assert outcome.code == 2
     assert "Traceback" not in outcome.stderr
     told = [line for line in outcome.stderr.splitlines() if named in line and not line.lstrip().startswith(("[", "-"))]
@@ -45,10 +45,11 @@ def test_a_mistake_is_one_line_with_exit_code_2(server: ScriptedServer, tmp_path
     assert not (tmp_path / "out" / "requests.jsonl").exists()
 
 
-def test_a_row_of_the_prompts_that_cannot_be_read_is_named_by_its_line(server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_row_of_the_prompts_that_cannot_be_read_is_named_by_its_line(tmp_path: Path) -> None:
     prompts = prompts_file(tmp_path / "mine.jsonl", ["a", "b"])
     prompts.write_text(prompts.read_text() + "{nonsense\n")
-    outcome = run("single", server.url, tmp_path / "out", "--prompts", str(prompts))
+    with good_server() as server:
+        outcome = run("single", server.url, tmp_path / "out", "--prompts", str(prompts))
     assert outcome.code == 2
     assert "mine.jsonl" in outcome.stderr
     assert "3" in outcome.stderr.split("mine.jsonl", 1)[1][:20]
@@ -56,9 +57,11 @@ def test_a_row_of_the_prompts_that_cannot_be_read_is_named_by_its_line(server: S
 
 
 def test_a_host_without_a_server_is_named(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    outcome = run("single", f"http://127.0.0.1:{port}", tmp_path / "out", "--requests", "1")
+    with socket.socket() as taken:
+        # Bound, so that nobody else gets it, but not listened to.
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        outcome = run("single", f"http://127.0.0.1:{port}", tmp_path / "out", "--requests", "1")
     assert outcome.code == 2
     assert f"127.0.0.1:{port}" in outcome.stderr
     assert "Connection refused" in outcome.stderr
@@ -73,11 +76,12 @@ def test_a_host_that_is_no_url_is_named(tmp_path: Path, url: str) -> None:
     assert "Traceback" not in outcome.stderr
 
 
-def test_two_scenarios_at_once_are_refused_with_their_names(server: ScriptedServer, tmp_path: Path) -> None:
+def test_two_scenarios_at_once_are_refused_with_their_names(tmp_path: Path) -> None:
     files = f"{ROOT / 'locustfiles' / 'single.py'},{ROOT / 'locustfiles' / 'concurrent_4.py'}"
-    argv = [sys.executable, "-m", "locust", "-f", files, "--headless", "--host", server.url]
-    argv += ["--capture-dir", str(tmp_path / "out"), "--requests", "1"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    with good_server() as server:
+        argv = [sys.executable, "-m", "locust", "-f", files, "--headless", "--host", server.url]
+        argv += ["--capture-dir", str(tmp_path / "out"), "--requests", "1"]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "Concurrent4, Single" in done.stderr
     assert "Traceback" not in done.stderr
@@ -104,13 +108,14 @@ del Concurrent4
 """
 
 
-def test_a_mistake_in_the_load_itself_is_never_a_success(server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_mistake_in_the_load_itself_is_never_a_success(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
     prompts = prompts_file(tmp_path / "mine.jsonl", [f"q{n}" for n in range(8)])
-    argv = [sys.executable, "-m", "locust", "-f", str(tmp_path / "broken.py"), "--headless", "--host", server.url]
-    argv += ["--capture-dir", str(tmp_path / "out"), "--prompts", str(prompts), "--requests", "8"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    with good_server() as server:
+        argv = [sys.executable, "-m", "locust", "-f", str(tmp_path / "broken.py"), "--headless", "--host", server.url]
+        argv += ["--capture-dir", str(tmp_path / "out"), "--prompts", str(prompts), "--requests", "8"]
+        done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     scenario = read_json(tmp_path / "out" / "scenario.json")
     assert scenario["complete"] is False

@@ -123,10 +123,10 @@ def test_no_bytes_make_the_decoder_raise(data: bytes, cuts: list[int]) -> None:
         answer.verdict()
 
 
-VALUES = st.sampled_from(
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [None, 0, 1, 5, True, "", "a", "\u2028\U0001f600", "stop", [], [{}, {}], [1], {}, {"content": "b"}]
 )
-PLACES = [
+PLACES: list[tuple[Any, ...]] = [
     *((), ("id",), ("error",), ("usage",), ("usage", "completion_tokens"), ("timings",), ("system_fingerprint",)),
     *(("extra",), ("choices",), ("choices", 0), ("choices", 1), ("choices", 0, "index"), ("choices", 0, "logprobs")),
     *(("choices", 0, "finish_reason"), ("choices", 0, "logprobs", "content"), ("choices", 0, "delta")),
