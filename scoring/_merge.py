@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from records import JsonObject
@@ -9,7 +10,7 @@ from scoring.audit import Status
 from scoring.runs import Round, Run, cell_name, profile_cells
 
 _HOST = ("cpu", "cores", "kernel", "cpu_mhz_max")
-_CELL = ("requests", "duration_s", "samples", "max_tokens", "fixed_length", "users", "warmup")
+_CELL = ("requests", "duration_s", "samples", "max_tokens", "fixed_length", "users", "warmup", "options")
 
 
 def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = None) -> Run:
@@ -40,8 +41,10 @@ def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = N
     return Run(a.folder, a.manifest | {"profile": profile}, engines, rounds, cells)
 
 
-def manifest_rows(a: Run, b: Run) -> list[JsonObject]:
+def manifest_rows(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = None) -> list[JsonObject]:
     """What two manifests must agree on, one row each: model, prompts, sampling, context, load, GPU, host.
+
+    With an engine named, the model is that engine's: what else its run has is not compared.
 
     Another GPU, other prompts, sampling or load void the comparison; another kernel or CPU is a warning where there is
     a GPU, since the engine runs on that, and a failure where there is none.
@@ -53,7 +56,7 @@ def manifest_rows(a: Run, b: Run) -> list[JsonObject]:
         _equal(engine, "runs: context", a.profile.get("max_seq_len"), b.profile.get("max_seq_len")),
         _equal(engine, "runs: thinking", a.profile.get("thinking"), b.profile.get("thinking")),
         _equal(engine, "runs: cache", a.profile.get("cache"), b.profile.get("cache")),
-        _equal(engine, "runs: model", _weights(a), _weights(b)),
+        _equal(engine, "runs: model", _weights(a, engine_a), _weights(b, engine_b)),
         _equal(engine, "runs: GPU", gpu_a, gpu_b, none_is_known="host" in a.manifest and "host" in b.manifest),
     ]
     hosts = [{key: (run.manifest.get("host") or {}).get(key) for key in _HOST} for run in (a, b)]
@@ -62,10 +65,10 @@ def manifest_rows(a: Run, b: Run) -> list[JsonObject]:
         row["status"] = Status.WARN.value
     rows.append(row)
     for cell in [cell for cell in a.cells if cell in b.cells]:
-        workload = str(a.cell_profile(cell).get("workload") or cell.partition(".")[2])
+        workload = Path(str(a.cell_profile(cell).get("workload") or cell.partition(".")[2])).stem
         prompts = [((run.manifest.get("workloads") or {}).get(workload) or {}).get("sha256") for run in (a, b)]
         rows.append(_equal(engine, "runs: prompts", *prompts, cell=cell))
-        loads = [{key: _section(run, cell).get(key) for key in _CELL} for run in (a, b)]
+        loads = [{key: _section(run, cell).get(key) or None for key in _CELL} for run in (a, b)]
         rows.append(_equal(engine, "runs: load", *loads, cell=cell))
     return rows
 
@@ -74,10 +77,10 @@ def _section(run: Run, cell: str) -> JsonObject:
     return next((section for section in profile_cells(run.profile) if cell_name(section) == cell), {})
 
 
-def _weights(run: Run) -> list[str] | None:
+def _weights(run: Run, only: str | None) -> list[str] | None:
     found: set[str | None] = set()
-    for lives in run.rounds.values():
-        for life in lives:
+    for engine, lives in run.rounds.items():
+        for life in lives if only in (None, engine) else ():
             weights = life.state.get("weights") or {}
             found.add(weights.get("source_sha256") or weights.get("sha256"))
     known = sorted(sha for sha in found if sha is not None)

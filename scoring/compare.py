@@ -52,7 +52,7 @@ def compare_runs(
     """
     runs = load_run(a), load_run(b)
     both = _merge.merged(*runs, engine_a, engine_b)
-    comparison = compare_run(both, created=created, extra_audit=_merge.manifest_rows(*runs))
+    comparison = compare_run(both, created=created, extra_audit=_merge.manifest_rows(*runs, engine_a, engine_b))
     comparison["run_id"] = f"{a.run_id} / {b.run_id}"
     comparison["provenance"]["commands"] = [f"run_bench.py compare {a.run_id} {b.run_id}"]
     return comparison

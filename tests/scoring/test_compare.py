@@ -282,3 +282,21 @@ def test_no_answer_is_wrong_for_not_being_asked_in_time(tmp_path: Path) -> None:
     row = compare(run.write(tmp_path / "run"), created="now")["quality"][0]
     assert [(row["engines"][e]["correct"], row["engines"][e]["n"]) for e in run.engines] == [(5, 5), (5, 5)]
     assert row["paired"]["cand"]["difference"] == 0
+
+
+def test_the_weights_of_an_engine_that_is_not_compared_void_nothing(tmp_path: Path) -> None:
+    a, b = perf_run(), perf_run()
+    a.states["cand", 1]["weights"] |= {"sha256": "9" * 64, "source_sha256": "9" * 64}
+    monday, tuesday = a.write(tmp_path / "monday"), b.write(tmp_path / "tuesday")
+    alone = compare_runs(monday, tuesday, created="now", engine_a="base", engine_b="base")
+    assert statuses(alone)["runs: model"] == "pass"
+    assert statuses(compare_runs(monday, tuesday, created="now"))["runs: model"] == "fail"
+
+
+def test_runs_at_another_rate_and_of_other_prompts_from_a_file_are_void(tmp_path: Path) -> None:
+    a, b = perf_run(), perf_run()
+    for run, rate in ((a, 2), (b, 4)):
+        run.profile["cells"][0] |= {"name": CELL, "workload": "files/perf-short.jsonl", "options": {"rate": rate}}
+    b.workloads["perf-short"] = b.workloads["perf-short"][::-1]
+    found = statuses(compare_runs(a.write(tmp_path / "monday"), b.write(tmp_path / "tuesday"), created="now"))
+    assert (found["runs: prompts"], found["runs: load"]) == ("fail", "fail")
