@@ -159,8 +159,8 @@ def test_a_client_whose_core_others_burn_is_found(llama_server: str, tmp_path: P
     file = profile(
         tmp_path / "run",
         [f'name = "plain"\nslots = 1\n{llama_server}'],
-        "max_tokens = 48\nfixed_length = true",
-        prompts=[f"{word} apples and {word} pears: how many?" for word in ("Two", "Three", "Four", "Five")],
+        "max_tokens = 32\nfixed_length = true",
+        prompts=[f"{word} apples and {word} pears: how many?" for word in ("Two", "Three", "Four")],
         top="max_seq_len = 512",
     )
     out = tmp_path / "out"
@@ -168,7 +168,7 @@ def test_a_client_whose_core_others_burn_is_found(llama_server: str, tmp_path: P
         capture = out / "crowded" / "plain" / "r1" / CELL / "requests.jsonl"
         wait_for(capture, process)
         with burning(cores()[1], crowd_out=load_process(process)):
-            wait_for(capture, process, lines=4)
+            wait_for(capture, process, lines=3)
         told = process.communicate()
     assert process.returncode == 3, told
     status, evidence = judged(out / "crowded", 3).finding("client healthy", "plain", CELL)
@@ -198,7 +198,7 @@ def burning(core: int, *, crowd_out: psutil.Process) -> Iterator[None]:
     """Busy processes on a core where the client has the least claim: with an equal one it is woken in time."""
     spin = f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile os.getppid() == {os.getpid()}: pass"
     # A session of its own each: some kernels share a core out by session first.
-    burners = [subprocess.Popen([sys.executable, "-c", spin], start_new_session=True) for _ in range(4)]
+    burners = [subprocess.Popen([sys.executable, "-c", spin], start_new_session=True) for _ in range(8)]
     set_claim(crowd_out, 19)
     try:
         yield
