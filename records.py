@@ -186,12 +186,20 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON so that a reader sees the old file or the whole new one, also after a kill or a full disk."""
+    """Write JSON, whole or not at all (see `write_text`)."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 so that a reader sees the old file or the whole new one, also after a kill or a full disk.
+
+    Raises:
+        OSError: it can't be written; `filename` is the path.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as out:
-            json.dump(value, out, indent=2, ensure_ascii=True, allow_nan=False)
-            out.write("\n")
+            out.write(text)
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(path)

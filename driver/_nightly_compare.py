@@ -13,6 +13,7 @@ from reporting.history import History, QualityRow, RunInfo
 from reporting.trends import breaks_between, higher_is_better
 from scoring.gate import Decision, confirmed, decide, night_to_night_sd
 from scoring.gate_answers import decide_answers
+from scoring.quality import DEFAULT_MARGIN_POINTS
 
 
 class _Rules(TypedDict):
@@ -186,7 +187,7 @@ class Judge:
         if before.outcomes and now.outcomes and before.outcomes.keys() == now.outcomes.keys():
             pairs = [(was, now.outcomes[prompt]) for prompt, was in before.outcomes.items()]
         workload = next((c.workload_name for c in self.profile.cells if c.label == cell), cell)
-        margin = self.profile.parity_margin.get(workload, 0.0)
+        margin = self.profile.parity_margin.get(workload, DEFAULT_MARGIN_POINTS)
         decision = decide_answers((before.correct or 0, before.n or 0), (now.correct or 0, now.n or 0), pairs, margin)
         return decision, before.accuracy, now.accuracy
 

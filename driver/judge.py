@@ -14,7 +14,7 @@ from pathlib import Path
 from driver.cross_check import Graded
 from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode, writing
-from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json
+from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json, write_text
 from reporting.junit import junit
 from reporting.markdown import markdown
 from scoring import answers, tasks
@@ -120,11 +120,11 @@ def write_reports(comparison: JsonObject, json_path: Path, junit_path: Path | No
     if junit_path is not None:
         with writing(junit_path):
             junit_path.parent.mkdir(parents=True, exist_ok=True)
-            junit_path.write_text(junit(comparison), encoding="utf-8")
+            write_text(junit_path, junit(comparison))
     for suffix, render in ((".md", markdown), (".html", html)):
         path = json_path.with_suffix(suffix)
         with writing(path):
-            path.write_text(render(comparison), encoding="utf-8")
+            write_text(path, render(comparison))
         written.append(path)
     return written
 

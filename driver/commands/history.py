@@ -4,78 +4,31 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import click
 
-from driver.commands import _options
+from driver.commands import _history, _options
+from driver.commands._history import one_line_errors, open_history
 from driver.completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
 from reporting._format import count
 from reporting._history_export import export_csv, otava_config
 from reporting._history_text import columns, printable
-from reporting.history import VERSION, History, HistoryError, read_run
+from reporting.history import History, HistoryError, read_run
 from reporting.trends import lines, to_json, trends
-
-DEFAULT = Path("bench-out/history.db")
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def one_line_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """A `HistoryError` becomes the command line's own one-line error, exit code 4."""
-
-    @wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except HistoryError as error:
-            raise BenchError(printable(error), ExitCode.FAILURE) from None
-
-    return wrapped
 
 
 @click.group(short_help="Figures of earlier runs: list, trends, export, merge, pin, prune.")
-@click.option(
-    "--history",
-    "path",
-    type=click.Path(path_type=Path),
-    default=DEFAULT,
-    show_default=True,
-    envvar="ENGINEBENCH_HISTORY",
-)
+@_history.option("path")
 @click.pass_context
 def command(context: click.Context, path: Path) -> None:
     """Figures of earlier runs, kept in one SQLite file."""
     context.obj = path
-
-
-_json = _options.as_json("it")
-
-
-def _opened(path: Path) -> History:
-    if not path.exists():
-        raise HistoryError(f"{path}: no history there yet; `nightly` and `history import` begin one")
-    return _open(path)
-
-
-def _open(path: Path) -> History:
-    """The history, begun where there is none; a migration is told."""
-    history = History(path)
-    if 0 < history.migrated_from < VERSION:
-        click.echo(
-            f"{path}: brought from version {history.migrated_from} to {VERSION}; the old one is kept beside it, as "
-            f"{path.name}.v{history.migrated_from}.bak",
-            err=True,
-        )
-    return history
 
 
 @command.command("import")
@@ -87,7 +40,7 @@ def import_(path: Path, runs: tuple[Path, ...]) -> None:
     # Here: it brings the engines along, which no other command of the history needs.
     from driver.run import open_run
 
-    with _open(path) as history:
+    with open_history(path, begin=True) as history:
         for name in runs:
             run = read_run(open_run(name))
             new = history.add(run)
@@ -98,12 +51,12 @@ def import_(path: Path, runs: tuple[Path, ...]) -> None:
 
 @command.command("list")
 @click.option("--profile", help="Only runs of this profile.")
-@_json
+@_options.as_json("the list")
 @click.pass_obj
 @one_line_errors
 def list_(path: Path, profile: str | None, as_json: bool) -> None:
     """Every run, oldest first."""
-    with _opened(path) as history:
+    with open_history(path) as history:
         runs = history.runs(profile=profile)
         builds = {run.run_id: {name: info.build for name, info in history.engines(run.run_id).items()} for run in runs}
         gates = {run.run_id: [gate.verdict for gate in history.gates(run.run_id)] for run in runs}
@@ -138,12 +91,12 @@ def list_(path: Path, profile: str | None, as_json: bool) -> None:
 @click.option("--profile", help="Only this profile.")
 @click.option("--engine", help="Only this engine.")
 @click.option("--cell", help="Only this cell.")
-@_json
+@_options.as_json("the series")
 @click.pass_obj
 @one_line_errors
 def trends_(path: Path, metric: str, profile: str | None, engine: str | None, cell: str | None, as_json: bool) -> None:
     """METRIC over the nights (such as output_tok_s), with breaks, new builds and changes of level."""
-    with _opened(path) as history:
+    with open_history(path) as history:
         found = trends(history, metric, profile=profile, engine=engine, cell=cell)
         if not found:
             known = sorted({figure.metric for run in history.runs() for figure in history.figures(run.run_id)})
@@ -171,7 +124,7 @@ def trends_(path: Path, metric: str, profile: str | None, engine: str | None, ce
 @one_line_errors
 def export(path: Path, target: Path, profile: str | None, metrics: tuple[str, ...], otava_config: Path | None) -> None:
     """The complete runs as CSV, a row a run, for Apache Otava or a spreadsheet."""
-    with _opened(path) as history:
+    with open_history(path) as history:
         text = io.StringIO()
         profile = profile or _only_profile(history)
         names = export_csv(history, text, profile=profile, metrics=metrics)
@@ -201,7 +154,7 @@ def _only_profile(history: History) -> str:
 @one_line_errors
 def merge(path: Path, other: Path) -> None:
     """Take over the runs of the history OTHER that this one lacks; OTHER stays as it is."""
-    with _open(path) as history:
+    with open_history(path, begin=True) as history:
         added, renamed = history.merge(other)
     more = f", {len(renamed)} under a new name since theirs was taken" if renamed else ""
     click.echo(f"{count(len(added), 'run')} added{more}")
@@ -216,7 +169,7 @@ def merge(path: Path, other: Path) -> None:
 @one_line_errors
 def pin(path: Path, run: str, remove: bool) -> None:
     """Make RUN the baseline of its profile: also how a new, slower level is accepted."""
-    with _opened(path) as history:
+    with open_history(path) as history:
         history.pin(run, None if remove else utc_now())
     click.echo(f"{printable(run)}: {'no longer pinned' if remove else 'pinned'}")
 
@@ -231,6 +184,6 @@ def prune(path: Path, keep: int | None, days: float | None) -> None:
     if keep is None and days is None:
         raise BenchError("prune: say how much stays: --keep N or --days N", ExitCode.USAGE)
     before = None if days is None else datetime.now(UTC) - timedelta(days=days)
-    with _opened(path) as history:
+    with open_history(path) as history:
         gone: list[Any] = history.prune(keep=keep, older_than=before)
     click.echo(f"{count(len(gone), 'run')} forgotten")

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import click
 
+from driver import _nightly_report as reports
 from driver._nightly_baseline import parse_choice
 from driver._nightly_guard import notify, parse_duration
 from driver._nightly_measure import measure_with, take_measured
-from driver._nightly_report import junit, markdown, terminal
 from driver._nightly_result import NightResult
-from driver.commands.history import DEFAULT, one_line_errors
+from driver.commands import _history, _options
+from driver.commands._history import one_line_errors
 from driver.completion import ProfileArgument
 from driver.errors import ExitCode
 from driver.nightly import NightlyOptions, nightly
 from driver.profile import find_profile, load_profile
+from records import write_text
 
 
 @click.command(short_help="Measure, compare with earlier nights, confirm, report. For cron and CI.")
@@ -27,15 +29,8 @@ from driver.profile import find_profile, load_profile
     help="pinned, last-good, window:N, or run (two engines tonight). Default: the profile's gate.baseline (window:7).",
 )
 @click.option("--engine", "engines", multiple=True, help="Run only this engine; may be repeated.")
-@click.option(
-    "--history",
-    "history",
-    type=click.Path(path_type=Path),
-    default=DEFAULT,
-    show_default=True,
-    envvar="ENGINEBENCH_HISTORY",
-)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench-out"), show_default=True)
+@_history.option("history")
+@_options.out
 @click.option(
     "--time-limit", metavar="TIME", help="Such as 90m or 3h. Default: the profile's gate.time_limit_s, else none."
 )
@@ -50,7 +45,7 @@ from driver.profile import find_profile, load_profile
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write Markdown there (GITHUB_STEP_SUMMARY is used too).",
 )
-@click.option("--junit", "junit_path", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML there.")
+@_options.junit
 @click.option(
     "--notify", "hook", metavar="CMD", help="Run CMD with the result as JSON on its standard input; no shell."
 )
@@ -64,7 +59,7 @@ from driver.profile import find_profile, load_profile
     type=click.Path(path_type=Path),
     help="Judge this run folder instead of measuring; a second one confirms.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
+@_options.as_json("the result")
 @one_line_errors
 def command(
     profile: Path,
@@ -76,7 +71,7 @@ def command(
     threshold: float | None,
     no_confirm: bool,
     summary: Path | None,
-    junit_path: Path | None,
+    junit: Path | None,
     hook: str | None,
     notify_on: str,
     keep: int | None,
@@ -105,37 +100,26 @@ def command(
     def report(result: NightResult) -> None:
         # Also called when the night failed: whoever waits for a report gets one, and then the error.
         try:
-            _write(result, summary, junit_path)
+            _write(result, summary, junit)
         finally:
             if hook and (notify_on == "always" or result.exit_code != ExitCode.DONE):
                 _notify(hook, result)
         if as_json:
             click.echo(json.dumps(result.to_json(), indent=2))
         elif result.failure is None:
-            click.echo("\n".join(terminal(result)))
+            click.echo("\n".join(reports.terminal(result)))
 
     return nightly(loaded, options, measure, report).exit_code
 
 
-def _write(result: NightResult, summary: Path | None, junit_path: Path | None) -> None:
-    if junit_path is not None:
-        _replace(junit_path, junit(result))
-    if summary is not None:
-        _replace(summary, markdown(result))
+def _write(result: NightResult, summary: Path | None, junit: Path | None) -> None:
+    for path, render in ((junit, reports.junit), (summary, reports.markdown)):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, render(result))
     if of_ci := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(of_ci).open("a", encoding="utf-8") as out:
-            out.write(markdown(result))
-
-
-def _replace(path: Path, text: str) -> None:
-    """A reader sees the old file or the whole new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+            out.write(reports.markdown(result))
 
 
 def _notify(hook: str, result: NightResult) -> None:

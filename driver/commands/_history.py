@@ -1,0 +1,64 @@
+"""What the commands share that keep or read the history: where it is, how it is opened, how its errors are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+from driver.errors import BenchError, ExitCode
+from driver.plan import DEFAULT_OUT
+from reporting._history_text import printable
+from reporting.history import VERSION, History, HistoryError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option(name: str) -> Callable[[F], F]:
+    """`--history`, given to the command as the parameter `name`."""
+    return click.option(
+        "--history",
+        name,
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=DEFAULT_OUT / "history.db",
+        show_default=True,
+        envvar="ENGINEBENCH_HISTORY",
+        show_envvar=True,
+        help="The SQLite file that keeps the figures of all runs.",
+    )
+
+
+def one_line_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """A `HistoryError` becomes the command line's own one-line error, exit code 4."""
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except HistoryError as error:
+            raise BenchError(printable(error), ExitCode.FAILURE) from None
+
+    return wrapped
+
+
+def open_history(path: Path, *, begin: bool = False) -> History:
+    """Open the history; a migration is told on stderr.
+
+    Raises:
+        HistoryError: there is none yet and none is to be begun, or it cannot be read.
+    """
+    if not begin and not path.exists():
+        raise HistoryError(f"{path}: no history there yet; `nightly` and `history import` begin one")
+    history = History(path)
+    if 0 < history.migrated_from < VERSION:
+        click.echo(
+            f"{path}: brought from version {history.migrated_from} to {VERSION}; the old one is kept beside it, as "
+            f"{path.name}.v{history.migrated_from}.bak",
+            err=True,
+        )
+    return history
