@@ -12,6 +12,8 @@ from scoring.sampling import mean_clustered, pass_at_k
 from scoring.statistics import EQUIVALENCE_CONFIDENCE, paired_difference, wilson
 
 DEFAULT_MARGIN_POINTS = 2.0
+FEWEST_DIFFERING = 6
+"""With fewer problems that differ no sign test reaches 5%, and a spread estimated from them is worth nothing."""
 
 
 def engine_summary(outcomes: Outcomes) -> JsonObject:
@@ -43,9 +45,9 @@ def engine_summary(outcomes: Outcomes) -> JsonObject:
         summary["ci"] = wilson(correct, n).as_list()
     elif n:
         mean, error, ci = mean_clustered(list(means.values()))
-        if not error:
-            # All problems alike: no spread to go by.
-            ci = wilson(round(mean * len(means)), len(means))
+        if min(sum(m < 1 for m in means.values()), sum(m > 0 for m in means.values())) < FEWEST_DIFFERING:
+            # Nearly all problems alike: no spread to go by.
+            ci = wilson(mean * len(means), len(means))
         summary["standard_error"] = error
         goes = _goes(outcomes)
         k = min(len(row) for row in goes.values())
@@ -104,11 +106,13 @@ def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> Js
     differences = [after[prompt_id] - before[prompt_id] for prompt_id in before]
     difference, _, ci = mean_clustered(differences)
     _, _, narrow = mean_clustered(differences, EQUIVALENCE_CONFIDENCE)
-    if not any(differences):
-        # Where no problem differs there is no spread to go by, and the t interval would be a point.
-        ci = paired_difference(0, 0, len(differences))
-        narrow = paired_difference(0, 0, len(differences), EQUIVALENCE_CONFIDENCE)
-    words = verdict.clustered(difference, ci, narrow, margin, len(differences))
+    gained, fell = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    few = gained + fell < FEWEST_DIFFERING
+    if few:
+        # Too little spread to go by: the t interval would be a point, or nearly. Each problem is then one flip at most.
+        ci = paired_difference(gained, fell, len(differences))
+        narrow = paired_difference(gained, fell, len(differences), EQUIVALENCE_CONFIDENCE)
+    words = verdict.clustered(difference, ci, narrow, margin, len(differences), few=few)
     return found | {
         "difference": difference,
         "ci": ci.as_list() if ci else None,

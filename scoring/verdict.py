@@ -139,14 +139,19 @@ def clustered_needed_n(narrow: Interval | None, margin: float, n: int) -> int | 
     return math.ceil(n * ((narrow.high - narrow.low) / 2 / margin) ** 2)
 
 
-def clustered(difference: float, ci: Interval | None, narrow: Interval | None, margin: float, n: int) -> Words:
-    """The same three outcomes for k samples a problem, from intervals clustered by problem."""
+def clustered(
+    difference: float, ci: Interval | None, narrow: Interval | None, margin: float, n: int, *, few: bool = False
+) -> Words:
+    """The same three outcomes for k samples a problem, from intervals clustered by problem.
+
+    `few` says that fewer problems differ than any exact test could call a difference.
+    """
     points = f"{100 * margin:.3g} points"
     if ci is None or narrow is None:
         return Words(INCONCLUSIVE, f"inconclusive: {n} problem has no interval")
     if narrow.within(-margin, margin):
         return Words(EQUIVALENT, f"equivalent within {points}")
-    if not ci.holds(0):
+    if not ci.holds(0) and not few:
         word = BETTER if difference > 0 else WORSE
         return Words(word, f"{100 * difference:+.1f} points [{100 * ci.low:+.1f}, {100 * ci.high:+.1f}], {word}")
     needed = clustered_needed_n(narrow, margin, n) or 0
