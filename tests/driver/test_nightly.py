@@ -242,6 +242,15 @@ def test_worse_answers_fail_the_night_although_it_is_as_fast(tmp_path: Path) -> 
     ]
 
 
+def test_a_loss_within_the_margin_that_a_profile_without_one_has_is_no_regression(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.run(correct={"llama": [True] * 400})
+    # 1.5 points, which McNemar's test alone would call a difference: 6 lost, none won.
+    result = host.run(correct={"llama": [True] * 394 + [False] * 6})
+    (answers,) = [finding for finding in result.findings if finding.metric == "accuracy"]
+    assert (result.exit_code, answers.verdict, answers.limit) == (0, "ok", -0.02)
+
+
 def test_a_void_night_is_kept_and_judges_nothing(tmp_path: Path) -> None:
     host = Host(tmp_path)
     good = host.run()
