@@ -12,6 +12,7 @@ from engines._base import EngineError
 
 DEFAULT_CUDA_ARCH = "120"  # RTX 5090, the reference card
 MIN_CUDA = {"120": (12, 8), "100": (12, 8), "90": (11, 8), "89": (11, 8)}
+CUDA_HOME = "/usr/local/cuda/bin"
 EXTENSIONS = {"avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "bmi2": "BMI2", "avx512f": "AVX512"}
 """CPU flag -> llama.cpp's option. AMX is left out: some virtual machines advertise it and trap on it."""
 
@@ -28,15 +29,24 @@ def compiler() -> str:
     return subprocess.run(["c++", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
 
 
-def nvcc(arches: list[str]) -> str:
-    """The version of the CUDA compiler.
+def find_nvcc() -> str:
+    """The path of the CUDA compiler: from PATH, or where its installer puts it.
 
     Raises:
-        EngineError: there is none, or it is too old for one of the architectures.
+        EngineError: there is none.
     """
-    path = shutil.which("nvcc") or ("/usr/local/cuda/bin/nvcc" if Path("/usr/local/cuda/bin/nvcc").exists() else None)
+    path = shutil.which("nvcc") or shutil.which("nvcc", path=CUDA_HOME)
     if path is None:
         raise EngineError("build: no nvcc on PATH; install the CUDA toolkit, or build for the CPU with --cpu")
+    return path
+
+
+def nvcc_version(path: str, arches: list[str]) -> str:
+    """The version of a CUDA compiler, such as 12.8.
+
+    Raises:
+        EngineError: it is too old for one of the architectures.
+    """
     told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
     release = re.search(r"release (\d+)\.(\d+)", told)
     version = (int(release[1]), int(release[2])) if release else (0, 0)

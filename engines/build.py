@@ -66,7 +66,8 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
     arches = _toolchain.arches(request.cuda_arch, cards) if cuda else []
     source = find_source(request.source, complete=cuda, say=say)
     compiler = _toolchain.compiler()
-    nvcc = _toolchain.nvcc(arches) if cuda else None
+    cuda_compiler = _toolchain.find_nvcc() if cuda else None
+    nvcc = _toolchain.nvcc_version(cuda_compiler, arches) if cuda_compiler else None
     flags = _toolchain.cmake_flags(arches)
     identity = json.dumps([source.identity, flags, compiler, nvcc])
     folder = cache_dir() / "build" / hashlib.sha256(identity.encode()).hexdigest()[:16]
@@ -77,7 +78,9 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
     folder.mkdir(parents=True, exist_ok=True)
     say(f"building {source.build} ({'CUDA ' + ', '.join(arches) if cuda else 'CPU'}); log: {folder / 'build.log'}")
     started = time.monotonic()
-    _compile(source, folder, flags, request.jobs, on_progress)
+    # CMake itself looks on PATH only.
+    env = {**os.environ, **({"CUDACXX": cuda_compiler} if cuda_compiler else {})}
+    _compile(source, folder, flags, env, request.jobs, on_progress)
     version = _run_version(folder / "bin" / "llama-server")
     provenance = {
         "source": source.to_dict(),
@@ -123,7 +126,14 @@ def _check_disk(folder: Path, cuda: bool) -> None:
         )
 
 
-def _compile(source: Source, folder: Path, flags: list[str], jobs: int | None, on_progress: Any) -> None:
+def _compile(
+    source: Source,
+    folder: Path,
+    flags: list[str],
+    env: dict[str, str],
+    jobs: int | None,
+    on_progress: Callable[[int, int], None],
+) -> None:
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     tree = folder / "tree"
     configure = ["cmake", "-S", str(source.path), "-B", str(tree), *generator, *(f"-D{flag}" for flag in flags)]
@@ -135,6 +145,7 @@ def _compile(source: Source, folder: Path, flags: list[str], jobs: int | None, o
             log.flush()
             process = subprocess.Popen(
                 step,
+                env=env,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -19,6 +19,7 @@ from engines.build import BuildRequest, build, find_build
 
 CMAKE = """#!/bin/sh
 echo "$@" >> "$LOG"
+[ -z "$CUDACXX" ] || echo "CUDACXX=$CUDACXX" >> "$LOG"
 case "$1" in
 --build)
   [ -z "$FAIL" ] || { echo "[1/2] x"; echo "/src/x.cpp:3:1: error: $FAIL"; exit 1; }
@@ -131,11 +132,23 @@ def test_a_tool_that_is_missing_is_named(
     tools: Path, tree: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tools / name).unlink()
-    real = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda self: "local/cuda" not in str(self) and real(self))
+    monkeypatch.setattr("engines._toolchain.CUDA_HOME", "/nowhere")
     with pytest.raises(EngineError, match=message) as error:
         make(tree, cuda=True)
     assert "\n" not in str(error.value)
+
+
+def test_an_nvcc_beside_path_is_found_and_told_to_cmake(
+    tools: Path, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "cuda"
+    home.mkdir()
+    (tools / "nvcc").rename(home / "nvcc")
+    monkeypatch.setattr("engines._toolchain.CUDA_HOME", str(home))
+    monkeypatch.delenv("CUDACXX", raising=False)
+    done, _, _ = make(tree, cuda_arch=("120",))
+    assert done.provenance["nvcc"] == "12.8"
+    assert (tmp_path / "cmake.log").read_text().count(f"CUDACXX={home / 'nvcc'}") == 2
 
 
 def test_an_nvcc_that_is_too_old_for_the_card_is_named(
