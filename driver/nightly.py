@@ -7,6 +7,7 @@ they are judged, and its verdict before anybody is told.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
 from driver.profile import Profile
 from reporting.history import GateRow, History, HistoryError, read_run
+from scoring._performance import METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,17 @@ def nightly(
     """Run one night; `report` is called once with its result, also where the night fails, before the error is raised.
 
     Raises:
-        BenchError: another nightly holds the lock, the run failed, or the time limit passed (exit code 4).
+        BenchError: the profile can't be judged (exit code 2); another nightly holds the lock, the run failed, or the
+            time limit passed (exit code 4).
         HistoryError: the history cannot be read or written.
     """
     profile = tonight_only(profile, options.engines)
     if options.choice.mode == "run" and len(profile.engines) < 2:
         raise BenchError("baseline run: needs two engines in tonight's run", ExitCode.USAGE)
+    if unknown := [metric for metric in profile.gate.metrics if metric not in METRICS]:
+        close = difflib.get_close_matches(unknown[0], METRICS, n=1)
+        meant = f' (did you mean "{close[0]}"?)' if close else f"; known are {', '.join(METRICS)}"
+        raise BenchError(f"gate.metrics: {unknown[0]!r} is no metric{meant}", ExitCode.USAGE)
     with only_one(options.history.with_name(f"{options.history.name}.lock")):
         created = now or utc_now()
         stamp = "".join(char for char in created if char.isdigit())

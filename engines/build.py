@@ -78,7 +78,7 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
     folder.mkdir(parents=True, exist_ok=True)
     say(f"building {source.build} ({'CUDA ' + ', '.join(arches) if cuda else 'CPU'}); log: {folder / 'build.log'}")
     started = time.monotonic()
-    # CMake itself looks on PATH only.
+    # CMake itself does not look where the installer of CUDA puts it.
     env = {**os.environ, **({"CUDACXX": cuda_compiler} if cuda_compiler else {})}
     _compile(source, folder, flags, env, request.jobs, on_progress)
     version = _run_version(folder / "bin" / "llama-server")

@@ -251,6 +251,15 @@ def test_a_loss_within_the_margin_that_a_profile_without_one_has_is_no_regressio
     assert (result.exit_code, answers.verdict, answers.limit) == (0, "ok", -0.02)
 
 
+def test_a_gate_on_a_metric_that_there_is_not_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    wrong = profile(gate={"metrics": ["output_tok_s", "tpot_ms_p51"]})
+    with pytest.raises(BenchError, match=r"gate.metrics: 'tpot_ms_p51' is no metric .did you mean .tpot_ms_p") as error:
+        host.run(wrong)
+    assert error.value.exit_code == ExitCode.USAGE
+    assert host.asked == []
+
+
 def test_a_void_night_is_kept_and_judges_nothing(tmp_path: Path) -> None:
     host = Host(tmp_path)
     good = host.run()
