@@ -66,14 +66,6 @@ class Plot:
         py, a, b = self.y.at(y), self.x.at(low), self.x.at(high)
         self.marks.append(f'<path class="whisker {css}" d="M{a} {py - 3}v6M{a} {py}H{b}M{b} {py - 3}v6"/>')
 
-    def rect_h(self, y: float, low: float, high: float, thickness: float, css: str, title: str) -> None:
-        """A horizontal bar from low to high, `thickness` pixels thick."""
-        py, a, b = self.y.at(y), self.x.at(low), self.x.at(high)
-        self.marks.append(
-            f'<rect class="{css}" x="{a}" y="{py - thickness / 2}" width="{max(b - a, 0):.2f}" height="{thickness}">'
-            f"<title>{escape(title)}</title></rect>"
-        )
-
     def point(self, x: float, y: float, css: str, title: str, name: str = "") -> None:
         self.marks.append(
             f'<circle class="point {css}" data-series="{escape(name)}" cx="{self.x.at(x)}" cy="{self.y.at(y)}" r="3.5">'
