@@ -154,7 +154,9 @@ class Admission:
         # Workers and steps must not share a schedule, nor a stream of random numbers.
         seed = (int(self._options.seed) * 1009 + self._shard.index) * 1009 + number
         due = arrivals(self._options.arrivals, rate / self._shard.count, self._options.burstiness, seed)
-        self._due = (base_ns + int(at * 1e9) for at in due)
+        # Each worker begins a little later: even schedules that all begin at once would be bursts.
+        begin = self._shard.index / rate
+        self._due = (base_ns + int((begin + at) * 1e9) for at in due)
 
     @property
     def _step(self) -> Step | None:

@@ -112,7 +112,7 @@ class ChatUser(User):
             session.ended(exchange)
         return wait_s
 
-    def _body(self, ticket: Ticket) -> tuple[bytes, int]:
+    def _body(self, ticket: Ticket) -> tuple[bytes, int | None]:
         options = self.session.options
         max_tokens = options.max_tokens or ticket.prompt.max_tokens or DEFAULT_MAX_TOKENS
         body: dict[str, Any] = {
@@ -127,7 +127,8 @@ class ChatUser(User):
             body["ignore_eos"] = True
         # A field that the extras set to null is left out: some servers refuse what they don't know.
         body = {name: value for name, value in {**body, **self.session.extras}.items() if value is not None}
-        return orjson.dumps(body), max_tokens
+        # What the extras made of it is what was asked for.
+        return orjson.dumps(body), body.get("max_tokens", body.get("max_completion_tokens"))
 
     def _request(self, body: bytes) -> bytes:
         target = self.session.target

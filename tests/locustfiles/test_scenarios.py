@@ -61,6 +61,16 @@ def test_the_request_is_what_the_options_say_and_extras_are_merged_last(tmp_path
     assert "Accept-Encoding: identity" in asked.head
 
 
+def test_a_record_tells_the_limit_that_was_sent_and_not_the_one_that_extras_replaced(tmp_path: Path) -> None:
+    told: list[int | None] = []
+    for extras in ({"max_tokens": 3}, {"max_tokens": None, "max_completion_tokens": 4}, {"max_tokens": None}):
+        with ScriptedServer(lambda asked: [chat(["a"])]) as server:
+            options = ["--max-tokens", "9", "--request-extras", json.dumps(extras), "--requests", "1"]
+            outcome = run("single", server.url, tmp_path / f"out-{len(told)}", *options)
+        told.append(outcome.records[0].max_tokens)
+    assert told == [3, 4, None]
+
+
 def test_without_a_count_every_prompt_is_asked_as_often_as_samples_say(tmp_path: Path) -> None:
     prompts = prompts_file(tmp_path / "mine.jsonl", [f"q{n}" for n in range(5)])
     with ScriptedServer(lambda asked: [chat(["a"])]) as server:

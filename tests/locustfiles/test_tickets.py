@@ -2,9 +2,11 @@
 
 import itertools
 from statistics import mean, pstdev
+from types import SimpleNamespace
 
 import pytest
 
+from locustfiles._admission import Admission
 from locustfiles._tickets import Prompts, Shard, arrivals
 from scoring.tasks import Prompt
 
@@ -59,3 +61,17 @@ def test_arrivals_have_the_asked_rate_and_spread(kind: str, burstiness: float, v
 
 def test_a_seed_gives_the_same_arrivals_again() -> None:
     assert gaps("poisson", seed=3) == gaps("poisson", seed=3) != gaps("poisson", seed=4)
+
+
+def test_the_even_schedules_of_several_workers_are_one_even_schedule() -> None:
+    options = SimpleNamespace(arrivals="constant", rate=8.0, burstiness=1.0, seed=1, warmup=0)
+    due: list[int] = []
+    for index in range(4):
+        mine = Prompts(prompts(8), warmup=0, shard=Shard())
+        worker = Admission(
+            options, "open", mine, Shard(index, 4), lambda: 1, on_measure=lambda: None, on_idle=lambda: None
+        )
+        worker._start_arrivals(options.rate, 0)
+        assert worker._due is not None
+        due += itertools.islice(worker._due, 3)
+    assert sorted(due) == [125_000_000 * n for n in range(12)]
