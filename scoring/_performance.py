@@ -120,9 +120,12 @@ def _resample(figures: CellFigures, metric: str, value: float, rng: np.random.Ge
     """Resampled values of a metric of one round, requests being drawn with replacement.
 
     Rates are resampled as tokens (or requests) per time that a request was in flight, and scaled to the measured rate:
-    in a closed loop the number in flight is fixed, so that the rate follows the requests' own.
+    in a closed loop the number in flight is fixed, so that the rate follows the requests' own. An open loop sends
+    by its schedule, however long requests take: how fast they were says nothing of how sure its rates are.
     """
     samples = figures.samples
+    if figures.steady.asked is None and metric in RATES and metric != "prefill_tok_s":
+        return None
     if metric in ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefill_tok_s"):
         below = samples["prefill_ms" if metric == "prefill_tok_s" else "busy_ms"]
         above: Any = {

@@ -300,3 +300,17 @@ def test_runs_at_another_rate_and_of_other_prompts_from_a_file_are_void(tmp_path
     b.workloads["perf-short"] = b.workloads["perf-short"][::-1]
     found = statuses(compare_runs(a.write(tmp_path / "monday"), b.write(tmp_path / "tuesday"), created="now"))
     assert (found["runs: prompts"], found["runs: load"]) == ("fail", "fail")
+
+
+def test_the_rate_of_an_open_loop_has_no_interval_from_how_long_requests_took(tmp_path: Path) -> None:
+    run = perf_run()
+    for engine in run.engines:
+        run.scenarios[engine, 1, CELL]["asked"] |= {"shape": "open", "rate": 2.0, "users": 64}
+    comparison = compare(run.write(tmp_path / "run"), created="now")
+    told = row_of(comparison, "requests_s")
+    assert told["engines"]["base"]["value"] is not None and told["engines"]["base"]["ci"] is None
+    assert (told["speed_ratio"]["cand"]["verdict"], told["speed_ratio"]["cand"]["method"]) == (
+        "inconclusive",
+        "no interval",
+    )
+    assert row_of(comparison, "ttft_ms_p50")["engines"]["base"]["ci"] is not None
