@@ -12,10 +12,8 @@ from driver._ship_secrets import refuse_secrets
 from driver._ship_wheels import download_wheels
 from driver.errors import BenchError
 from engines import EngineError
-from engines._source import Source, find_source
+from engines._source import SOURCE_NOTE, Source, find_source
 from scoring._datasets import default_data_dir
-
-SOURCE_NOTE = ".enginebench-source.json"
 
 
 def collect(options: ShipOptions, scratch: Path, say: Callable[[str], None]) -> list[Part]:

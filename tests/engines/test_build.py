@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,22 @@ def test_a_tree_that_was_shipped_along_is_used_and_named_for_what_it_is(tools: P
     (no_submodule / ".enginebench-source.json").write_text(json.dumps({"build": "near b9371", "identity": "cafe"}))
     found = find_source(None, complete=True, say=print)
     assert (found.build, found.identity) == ("near b9371", "cafe")
+
+
+def test_a_submodule_at_another_commit_is_not_called_the_pinned_build(
+    tools: Path, no_submodule: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_submodule.mkdir(parents=True)
+    (no_submodule / "CMakeLists.txt").write_text("x")
+    git = ["git", "-C", str(no_submodule), "-c", "user.name=x", "-c", "user.email=x@localhost"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "another"]):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    said: list[str] = []
+    other = find_source(None, complete=True, say=said.append)
+    assert other.kind == "submodule" and other.build == f"commit {other.identity[:12]}"
+    assert "not at the pinned b9371" in said[-1]
+    monkeypatch.setattr(_source, "PIN_COMMIT", other.identity)
+    assert find_source(None, complete=True, say=print).build == "b9371"
 
 
 def test_without_git_a_package_pinned_by_hash_serves_and_is_named(
