@@ -14,6 +14,7 @@ from locust.runners import MasterRunner, WorkerRunner
 from locustfiles import _collector, _hooks, _master, _master_end, _webui, _worker
 from locustfiles._connection import Connection, StreamError
 from locustfiles._end import end_when_over
+from locustfiles._interrupt import deliver_between_callbacks
 from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._parent import end_with_driver, end_with_master
 from locustfiles._session import Session
@@ -59,6 +60,7 @@ def usage_error(message: str) -> NoReturn:
 
 def _on_init(environment: Any, **_: Any) -> None:
     end_with_driver()
+    deliver_between_callbacks(environment)
     if isinstance(environment.runner, WorkerRunner):
         end_with_master()
     options = environment.parsed_options
