@@ -156,11 +156,14 @@ class WebUI:
         return rows
 
     def summary(self) -> dict[str, Any]:
-        """For the download: the live figures, and scenario.json where one is kept."""
+        """For the download: the live figures, and the test's scenario.json once it is written."""
         shown = {name: value for name, value in self.snapshot().items() if name not in ("series", "recent")}
         try:
             written = read_json(self._folder.scenario) if self._folder else None
         except (OSError, ValueError):
+            written = None
+        # Until a distributed test has ended, the file there is that of the test before.
+        if written is not None and written.get("started_utc") != getattr(self._test, "started_utc", None):
             written = None
         return {**shown, "scenario_json": written}
 

@@ -58,7 +58,7 @@ def test_the_figures_are_those_of_the_records_and_a_second_test_starts_from_noth
         downloaded = web.get("/enginebench/requests.jsonl")
         assert downloaded.content == (web.capture / "requests.jsonl").read_bytes()
         assert "attachment" in downloaded.headers["Content-Disposition"]
-        summary = web.get("/enginebench/summary.json").json()
+        summary = web.summary()
         assert summary["scenario_json"]["complete"] is True
         assert summary["counts"]["ok"] == 30
 
@@ -83,6 +83,8 @@ def test_two_workers_show_what_their_records_say_behind_a_login_and_across_stops
             if test == 2:
                 web.until(lambda live: (live["in_flight"] or 0) > 0)
                 web.stop()
+            # Locust's state changes before the master has written the test's end.
+            web.until(lambda live: (web.summary()["scenario_json"] or {}).get("ended_utc"))
             live = web.until(lambda live: live["state"] == "stopped")
             assert len(live["clients"]) == 2
             records = web.records
@@ -90,7 +92,8 @@ def test_two_workers_show_what_their_records_say_behind_a_login_and_across_stops
             assert len(records) < 5_000
             assert_agrees(live, records, rel=1e-9)
             assert web.get("/enginebench/requests.jsonl").content == (web.capture / "requests.jsonl").read_bytes()
-            assert web.get("/enginebench/summary.json").json()["scenario_json"]["complete"] is (test != 2)
+            written = web.summary()["scenario_json"]
+            assert written["complete"] is (test != 2), written
 
 
 def test_errors_are_counted_by_kind_and_are_in_no_latency(tmp_path: Path) -> None:

@@ -59,6 +59,10 @@ class Web:
         found: dict[str, Any] = self.get("/enginebench/live.json").json()
         return found
 
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.get("/enginebench/summary.json").json()
+        return found
+
     def start(self, **fields: str) -> None:
         answer = self.http.post(
             self.url + "/swarm", data={"user_count": "2", "spawn_rate": "100", **fields}, timeout=10
