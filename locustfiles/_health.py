@@ -8,6 +8,8 @@ from typing import Any
 import gevent
 import psutil
 
+from locustfiles._percentiles import quantile
+
 PROBE_S = 0.02
 LATE_SEND_MS = 20.0
 LAG_LIMIT_MS = 250.0
@@ -72,8 +74,8 @@ class Health:
         lags = sorted(self._lags_ms[-int(seconds / PROBE_S) :])
         return {
             "in_flight": self._in_flight,
-            "loop_lag_ms_p50": _quantile(lags, 0.5),
-            "loop_lag_ms_p99": _quantile(lags, 0.99),
+            "loop_lag_ms_p50": quantile(lags, 0.5),
+            "loop_lag_ms_p99": quantile(lags, 0.99),
             "loop_lag_ms_max": lags[-1] if lags else None,
             "late_sends": self._late,
             "rss_mib": self._process.memory_info().rss / 2**20,
@@ -84,7 +86,7 @@ class Health:
         lags = sorted(self._lags_ms)
         wall = time.monotonic() - self._wall
         share = (time.process_time() - self._cpu) / wall if wall > 0.5 else None
-        p99 = _quantile(lags, 0.99)
+        p99 = quantile(lags, 0.99)
         reasons = []
         if p99 is not None and p99 > LAG_LIMIT_MS:
             reasons.append(f"its event loop was {p99:.0f} ms late at the 99th percentile")
@@ -92,24 +94,14 @@ class Health:
             reasons.append(f"it used {share:.0%} of a core")
         step = max(1, len(self._curve) // 2000)
         return {
-            "loop_lag_ms_p50": _quantile(lags, 0.5),
+            "loop_lag_ms_p50": quantile(lags, 0.5),
             "loop_lag_ms_p99": p99,
             "loop_lag_ms_max": lags[-1] if lags else None,
             "cpu_share": share,
             "late_sends": self._late,
-            "send_delay_ms_p99": _quantile(sorted(self._send_delays_ms), 0.99),
+            "send_delay_ms_p99": quantile(sorted(self._send_delays_ms), 0.99),
             "rss_mib": self._process.memory_info().rss / 2**20,
             "in_flight": [list(point) for point in self._curve[::step]],
             "bottleneck": bool(reasons) if lags else None,
             "bottleneck_reason": "; ".join(reasons) or None,
         }
-
-
-def _quantile(ordered: list[float], q: float) -> float | None:
-    """Linear interpolation between the closest ranks of sorted values."""
-    if not ordered:
-        return None
-    at = q * (len(ordered) - 1)
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
