@@ -149,7 +149,7 @@ def test_a_sweep_stops_behind_the_step_that_gained_nothing(tmp_path: Path) -> No
 
     def saturated(asked: Asked) -> list[Action]:
         with two:
-            threading.Event().wait(0.05)
+            threading.Event().wait(0.12)  # long beside what a busy machine adds
             return [chat(["a"])]
 
     with ScriptedServer(saturated) as server:
