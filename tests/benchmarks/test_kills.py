@@ -14,6 +14,7 @@ from tests.driver.bench import PERF, Bench
 from tests.engines.helpers import ROOT
 
 
+@pytest.mark.engines
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent has died")
 def test_two_runs_killed_at_random_moments_leave_nothing_and_go_on(tmp_path: Path) -> None:
     found = tmp_path / "found.json"
