@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ def conversation(a: int, b: int) -> list[dict[str, str]]:
     return [*turns, {"role": "user", "content": f"{a} + {b}"}]
 
 
+ENGINE = """
+[[engines]]
+name = "{name}"
+kind = "remote"
+url = "{url}"
+slots = 4
+request_extras = {{ cache_prompt = false, min_p = 0.0, repeat_penalty = 1.0 }}
+"""
 PROFILE = """
 name = "aa"
 description = "the same server at two names"
@@ -49,20 +58,7 @@ rounds = {rounds}
 seed = {pair}
 max_seq_len = 256
 
-[[engines]]
-name = "a"
-kind = "remote"
-url = "{url}"
-slots = 4
-request_extras = {{ cache_prompt = false, min_p = 0.0, repeat_penalty = 1.0 }}
-
-[[engines]]
-name = "b"
-kind = "remote"
-url = "{url}"
-slots = 4
-request_extras = {{ cache_prompt = false, min_p = 0.0, repeat_penalty = 1.0 }}
-
+{engines}
 [[cells]]
 scenario = "concurrent_4"
 workload = "{prompts}"
@@ -82,17 +78,15 @@ def measure(pair: int, rounds: int, out: Path) -> None:
         "a", "llama_cpp_wheel", resolve_model(MODEL), port=free_port(), slots=4, max_seq_len=256, threads=1
     )
     engine = create(config)
+    engines = "".join(ENGINE.format(name=name, url=engine.base_url) for name in ("a", "b"))
     profile.write_text(
-        PROFILE.format(rounds=rounds, pair=pair, url=engine.base_url, prompts=prompts, core=cores[-1]).lstrip()
+        PROFILE.format(rounds=rounds, pair=pair, engines=engines, prompts=prompts, core=cores[-1]).lstrip()
     )
-    with pinned(str(cores[0])):
-        server = running(engine, out / f"pair-{pair:02d}.log", ready_timeout_s=120)
-        server.__enter__()
-    try:
+    with ExitStack() as stack:
+        with pinned(str(cores[0])):
+            stack.enter_context(running(engine, out / f"pair-{pair:02d}.log", ready_timeout_s=120))
         argv = [sys.executable, "run_bench.py", "run", str(profile), "--run-id", folder.name, "--out", str(out)]
         done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
-    finally:
-        server.__exit__(None, None, None)
     if done.returncode not in (0, 3):
         raise SystemExit(f"pair {pair}: exit code {done.returncode}: {done.stderr[-1000:]}")
 

@@ -1,8 +1,9 @@
-"""Hashes of files, which everything that is made of others is known by."""
+"""What files are known by (hashes), and how much room there is for more."""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,3 +20,10 @@ def sha256_of_all(files: Iterable[tuple[str, Path]]) -> str:
     for name, path in files:
         total.update(f"{name} {sha256(path)}\n".encode())
     return total.hexdigest()
+
+
+def free_at(folder: Path) -> tuple[Path, int]:
+    """The folder, or the nearest one above it that exists, and how many bytes are free there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder, shutil.disk_usage(folder).free

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from engines._base import Engine, EngineError
+from engines._files import free_at
 from engines._gpu import cotenants, gpu_inventory, memory_mib, visible_gpus
 from engines._port import require_free_port
 from engines._vram import VramEstimate, estimate, largest_context
@@ -160,11 +160,9 @@ def memory_check(engine: Engine) -> Check:
 
 def disk_check(folder: Path) -> Check:
     """Whether captures and logs will fit."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free / 2**20
-    status = Status.OK if free >= MIN_FREE_DISK_MIB else Status.WARN
-    return Check("disk", status, f"{free / 1024:.1f} GiB are free for {folder}")
+    place, free = free_at(folder)
+    status = Status.OK if free / 2**20 >= MIN_FREE_DISK_MIB else Status.WARN
+    return Check("disk", status, f"{free / 2**30:.1f} GiB are free for {place}")
 
 
 def attempt(name: str, action: Callable[[], object], good: str) -> Check:

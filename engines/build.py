@@ -17,7 +17,7 @@ from typing import Any
 
 from engines import _toolchain
 from engines._base import EngineError
-from engines._files import sha256
+from engines._files import free_at, sha256
 from engines._gpu import gpu_inventory
 from engines._source import Source, cache_dir, find_source
 
@@ -115,10 +115,7 @@ def _read(folder: Path) -> BuildResult | None:
 
 
 def _check_disk(folder: Path, cuda: bool) -> None:
-    place = folder
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
+    place, free = free_at(folder)
     if free < NEEDED_BYTES[cuda]:
         raise EngineError(
             f"build: {free / 2**30:.1f} GiB free at {place}, {NEEDED_BYTES[cuda] / 2**30:.0f} GiB are needed; "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from engines._base import EngineError
 from engines._convert_check import check_gguf, read_weights
 from engines._convert_env import Progress, Say, environment, run
-from engines._files import sha256, sha256_of_all
+from engines._files import free_at, sha256, sha256_of_all
 from engines._python_tool import package_versions
 from engines._source import cache_dir, find_source
 
@@ -113,9 +112,9 @@ def source_sha256(files: list[Path]) -> str:
 
 def _check_disk(out: Path, needed: int) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(out.parent).free
+    place, free = free_at(out.parent)
     if free < needed:
         raise EngineError(
-            f"convert: {free / 2**30:.1f} GiB free at {out.parent}, {needed / 2**30:.1f} GiB are needed; "
+            f"convert: {free / 2**30:.1f} GiB free at {place}, {needed / 2**30:.1f} GiB are needed; "
             "set ENGINEBENCH_CACHE to a roomier place or give --out"
         )
