@@ -1,7 +1,7 @@
 """The contract between the stages: one record a request, the closed list of errors, and a run's folder.
 
-Standard library only: the load process imports this and must start in a second. Every stage hands over through the
-files described here and through nothing else, so that each can be run again alone on an old run.
+The standard library and orjson only: the load process imports this and must start in a second. Every stage hands over
+through the files described here and through nothing else, so that each can be run again alone on an old run.
 
 All times are `time.monotonic_ns()` integers of the client that sent the request; clocks of different hosts are never
 compared. A value that is not known is `None` (JSON null), never 0.
@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
+
+import orjson
 
 SCHEMA_VERSION = 1
 
@@ -135,7 +137,15 @@ class Record:
     def to_json_line(self) -> str:
         """The record as one line of ASCII JSON with its newline; U+2028 and lone surrogates survive as escapes."""
         # A shallow dict: asdict would deep-copy thousands of stamps.
-        return json.dumps({name: getattr(self, name) for name in _FIELDS}, separators=(",", ":")) + "\n"
+        values = {name: getattr(self, name) for name in _FIELDS}
+        try:
+            line = orjson.dumps(values)
+            if line.isascii():
+                return line.decode("ascii") + "\n"
+        except TypeError:
+            # Half a surrogate pair, or a number of a server's that is longer than 64 bits.
+            pass
+        return json.dumps(values, separators=(",", ":")) + "\n"
 
     @classmethod
     def from_dict(cls, values: JsonObject) -> Self:

@@ -1,6 +1,6 @@
 """Error and cost of the load client beside the floor: 64 streams, 100 tokens at 10 ms, TTFT 50 ms, a role chunk first.
 
-    python -m benchmarks.cost [free] [four] [together] [--rounds 5] [--requests 640] [--json FILE]
+    python -m benchmarks.cost [free] [four] [together] [--rounds 5] [--requests 1280] [--json FILE]
 
 Three settings, each against its own server: streams that run free (and the start of the process); four tokens a chunk;
 all ticking together. Clients take turns within a round; medians of the rounds, and ratios within a round.
@@ -110,7 +110,7 @@ def main() -> int:
     """Measure, print tables and the ratios that count."""
     arguments = parser(__doc__)
     arguments.add_argument("settings", nargs="*", help="free, four, together; all where none is named")
-    arguments.add_argument("--requests", type=int, default=640)
+    arguments.add_argument("--requests", type=int, default=1280)
     asked = arguments.parse_args()
     chosen = asked.settings or list(SETTINGS)
     if unknown := set(chosen) - set(SETTINGS):

@@ -86,13 +86,17 @@ class Answer:
             or chunk.get("system_fingerprint") != self.fingerprint
         ):
             return False
+        self.take_content(content, stamp_ns)
+        return True
+
+    def take_content(self, content: str, stamp_ns: int) -> None:
+        """Take in the content of a delta that brought nothing else; it is not empty."""
         self.text.append(content)
         self.chunk_ns.append(stamp_ns)
         self.chunk_chars.append(len(content))
         self.chunk_tokens.append(None)
         if self.first_answer_ns is None:
             self.first_answer_ns = stamp_ns
-        return True
 
     def _take_chunk(self, chunk: dict[str, Any], stamp_ns: int) -> None:
         get = chunk.get

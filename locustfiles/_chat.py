@@ -106,6 +106,8 @@ class ChatUser(User):
             if exchange.reply is not None and not exchange.reply.end_ns:
                 exchange.reply.end_ns = exchange.end_ns
             health.ended(exchange.end_ns)
+            if exchange.reply is not None and exchange.reply.head is not None:
+                health.dated(exchange.reply.kernel_stamps)
             again = attempt <= session.options.retries and not session.admission.stop_reason
             wait_s = retry_after_s(reply) if reply is not None and again else None
             exchange.retried = wait_s is not None

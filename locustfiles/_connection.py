@@ -14,6 +14,7 @@ from gevent.ssl import SSLContext, SSLWantReadError, create_default_context
 
 from locustfiles._reader import Reader
 from locustfiles._reply import End, Reply
+from locustfiles._stamps import ask_for_stamps
 from locustfiles._target import Target
 from records import ErrorKind
 
@@ -52,6 +53,7 @@ class Connection:
             with gevent.Timeout(self._connect_timeout_s, TimeoutError("timed out")):
                 made = socket.create_connection((self._target.host, self._target.port))
                 made.setsockopt(socket_module.IPPROTO_TCP, socket_module.TCP_NODELAY, 1)
+                ask_for_stamps(made)
                 if self._target.tls:
                     made = _tls_context().wrap_socket(made, server_hostname=self._target.host)
         except (OSError, TimeoutError) as error:

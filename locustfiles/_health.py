@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import gevent
 import psutil
+from gevent.hub import get_hub
 
 from locustfiles._percentiles import quantile
 
@@ -23,33 +23,40 @@ class Health:
     def __init__(self) -> None:
         self._lags_ms: list[float] = []
         self._process = psutil.Process()
-        self._greenlet: gevent.Greenlet[..., Any] | None = None
+        self._timer: Any = None
+        self._due = 0.0
         self._cpu = self._wall = 0.0
         self._in_flight = 0
         self._curve: list[tuple[int, int]] = []
         self._send_delays_ms: list[float] = []
         self._late = 0
+        self._dated_by: set[str] = set()
 
     def start(self) -> None:
         """Begin a window of observation; an earlier one is forgotten, but not the curve of requests in flight."""
         self._lags_ms.clear()
         self._cpu, self._wall = time.process_time(), time.monotonic()
-        if self._greenlet is None:
-            self._greenlet = gevent.spawn(self._probe)
+        if self._timer is None:
+            # Not a greenlet that sleeps: waking one up fifty times a second costs as much as reading a stream.
+            self._timer = get_hub().loop.timer(PROBE_S, PROBE_S)
+            self._due = time.monotonic() + PROBE_S
+            self._timer.start(self._probe, update=True)
 
     def stop(self) -> None:
-        if self._greenlet is not None:
-            self._greenlet.kill(block=False)
-            self._greenlet = None
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer.close()
+            self._timer = None
 
     def _probe(self) -> None:
-        while True:
-            due = time.monotonic() + PROBE_S
-            gevent.sleep(PROBE_S)
-            self._lags_ms.append(max(0.0, (time.monotonic() - due) * 1000))
-            if len(self._lags_ms) > 200_000:
-                # Hours of samples: keep every second one.
-                del self._lags_ms[::2]
+        now = time.monotonic()
+        self._lags_ms.append(max(0.0, (now - self._due) * 1000))
+        self._due = now + PROBE_S
+        if self._timer is not None:
+            self._timer.again(self._probe, update=True)
+        if len(self._lags_ms) > 200_000:
+            # Hours of samples: keep every second one.
+            del self._lags_ms[::2]
 
     def began(self, sent_ns: int, due_ns: int | None) -> None:
         """Note a request that went out, and when it should have."""
@@ -63,6 +70,10 @@ class Health:
     def ended(self, end_ns: int) -> None:
         self._in_flight -= 1
         self._note(end_ns)
+
+    def dated(self, by_kernel: bool) -> None:
+        """Note who said when the bytes of a response arrived."""
+        self._dated_by.add("kernel" if by_kernel else "read")
 
     def _note(self, now_ns: int) -> None:
         self._curve.append((now_ns, self._in_flight))
@@ -101,6 +112,7 @@ class Health:
             "late_sends": self._late,
             "send_delay_ms_p99": quantile(sorted(self._send_delays_ms), 0.99),
             "rss_mib": self._process.memory_info().rss / 2**20,
+            "arrival_stamps": "mixed" if len(self._dated_by) > 1 else next(iter(self._dated_by), None),
             "in_flight": [list(point) for point in self._curve[::step]],
             "bottleneck": bool(reasons) if lags else None,
             "bottleneck_reason": "; ".join(reasons) or None,

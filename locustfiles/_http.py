@@ -104,19 +104,24 @@ class Body:
         Raises:
             FramingError: as `feed()`; what came before is in `out`.
         """
-        chunked, find, size_of = self.how == "chunked", bytes.find, _SIZES.get
+        append, size_of = out.append, _SIZES.get
+        between_chunks = self._between_chunks()
         size = 0
         for stamp, data in pieces:
             size += (length := len(data))
-            if chunked and not self._left and not self._buffer:
+            if between_chunks:
                 # Nearly every read of a stream is one whole chunk of a size that was seen before.
-                end = find(data, b"\r\n", 0, 12)
-                if size_of(data[:end]) == length - end - 4 and data[-2:] == b"\r\n" and not self.complete:
-                    out.append((stamp, data[end + 2 : -2]))
+                end = data.find(b"\r\n", 0, 12)
+                if size_of(data[:end]) == length - end - 4 and data.endswith(b"\r\n"):
+                    append((stamp, data[end + 2 : -2]))
                     continue
             if content := self.feed(data):
-                out.append((stamp, content))
+                append((stamp, content))
+            between_chunks = self._between_chunks()
         self.size += size
+
+    def _between_chunks(self) -> bool:
+        return self.how == "chunked" and not (self._left or self._buffer or self.complete)
 
     def _feed_chunked(self, data: bytes) -> bytes:
         data = self._buffer + data

@@ -1,4 +1,4 @@
-"""Reads responses in the event loop itself: for every read of every stream a clock, a recv and an append.
+"""Reads responses in the event loop itself: for every read of every stream two clocks, a recvmsg and an append.
 
 JSON is decoded only after a stream has ended, elsewhere, so that no stream's decoding delays another's stamps.
 """
@@ -14,6 +14,7 @@ from gevent.hub import Waiter, get_hub
 
 from locustfiles._idle import when_idle
 from locustfiles._reply import End, Reply
+from locustfiles._stamps import CONTROL_BYTES, arrival_ns
 
 RECV_BYTES = 16 * 1024
 """Small enough that the allocator never goes back to the system for it."""
@@ -57,16 +58,17 @@ class Reader:
 
     def _callback(self) -> Callable[[], None]:
         """What runs for every read of every stream; a closure, since its names are looked up the fastest."""
-        clock, receive, pending, look = time.monotonic_ns, self._sock._sock.recv, self._reply.pending, self._look
+        clock, wall, receive, arrived = time.monotonic_ns, time.time_ns, self._sock._sock.recvmsg, arrival_ns
+        pending, look = self._reply.pending, self._look
         append = pending.append
         look_always = True
         look_at = LOOK_EVERY
 
         def on_readable() -> None:
             nonlocal look_always, look_at
-            now = clock()
+            wall_ns, now = wall(), clock()
             try:
-                data = receive(RECV_BYTES)
+                data, control, _, _ = receive(RECV_BYTES, CONTROL_BYTES)
             except BlockingIOError:
                 return
             except OSError:
@@ -77,8 +79,10 @@ class Reader:
                 self._look_again()
                 self._finish(End.CLOSED, now)
                 return
-            append((now, data))
+            stamp = arrived(control, wall_ns, now)
+            append((stamp, data))
             if look_always:
+                self._reply.kernel_stamps = stamp != now
                 look_always = look(now)
             elif data[-4:] == b"\r\n\r\n" or len(data) < 4:
                 # A chunked body ends in an empty line. Whether this is its end can be seen after others' reads.

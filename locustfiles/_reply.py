@@ -21,7 +21,7 @@ class End(StrEnum):
 
 @dataclass(slots=True)
 class Reply:
-    """What came back, undecoded. Stamps are monotonic ns, taken at the read that brought the bytes."""
+    """What came back, undecoded. Stamps are monotonic ns: when the last bytes of a read arrived (see `_stamps`)."""
 
     sent_ns: int
     end_ns: int = 0
@@ -36,6 +36,8 @@ class Reply:
     raw: list[bytes] | None = None
     """All bytes of the connection, where they are to be kept."""
     reads: int = 0
+    kernel_stamps: bool = False
+    """Whether the kernel said when they arrived; else they are dated by their read."""
     last_ns: int = 0
     """The last read that `unframe()` has seen."""
     _start: bytes = b""

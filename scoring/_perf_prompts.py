@@ -59,13 +59,16 @@ _SENTENCES = (
     "The {person} wrote it all down: the {noun}, the {place}, and one {adjective} {time}.",
 )
 _WORDS = {
-    "adjective": "quiet golden narrow ancient bright distant hidden gentle heavy strange warm broken empty",
-    "noun": "lamp clock mirror ladder violin map kettle basket coin painting wheel bell compass blanket camera",
-    "place": "harbour market library station village valley bakery theatre garden museum mill bridge school",
-    "place2": "town city county province island district mountains lowlands",
-    "person": "teacher captain farmer painter doctor baker child traveller gardener sailor widow clerk judge",
-    "verb": "remembered followed changed surprised protected disturbed welcomed puzzled taught saved",
-    "time": "morning evening winter summer spring autumn night Sunday week year",
+    slot: words.split()
+    for slot, words in {
+        "adjective": "quiet golden narrow ancient bright distant hidden gentle heavy strange warm broken empty",
+        "noun": "lamp clock mirror ladder violin map kettle basket coin painting wheel bell compass blanket camera",
+        "place": "harbour market library station village valley bakery theatre garden museum mill bridge school",
+        "place2": "town city county province island district mountains lowlands",
+        "person": "teacher captain farmer painter doctor baker child traveller gardener sailor widow clerk judge",
+        "verb": "remembered followed changed surprised protected disturbed welcomed puzzled taught saved",
+        "time": "morning evening winter summer spring autumn night Sunday week year",
+    }.items()
 }
 _ASKS = {
     "perf-short": "Write a long and detailed story about this, in at least two thousand words, with many people in it.",
@@ -112,7 +115,7 @@ def _text(r: random.Random, workload: str, opening: str, stock: list[str]) -> st
 
 
 def _filled(r: random.Random, template: str) -> str:
-    return template.format_map({slot: r.choice(words.split()) for slot, words in _WORDS.items()})
+    return template.format_map({slot: r.choice(words) for slot, words in _WORDS.items()})
 
 
 def _shuffled(r: random.Random, words: list[str]) -> list[str]:

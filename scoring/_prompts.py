@@ -15,6 +15,8 @@ MEASURE, WARMUP = "measure", "warmup"
 
 Message = dict[str, str]
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -30,8 +32,7 @@ class Prompt:
     @property
     def sha256(self) -> str:
         """Hash of the messages as canonical ASCII JSON: the same text gives the same hash wherever it is read."""
-        canonical = json.dumps(list(self.messages), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+        return hashlib.sha256(_CANONICAL.encode(self.messages).encode("ascii")).hexdigest()
 
     def to_row(self) -> dict[str, Any]:
         """The prompt as a row of a workload file."""

@@ -1,0 +1,47 @@
+"""The event that nearly every one of a stream is: the same bytes as the last one, but for the content between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import orjson
+
+_CONTENT = re.compile(rb'"content"\s*:\s*("(?:[^"\\]|\\.)*")')
+_PROBE = "\x00probe\x00"
+_PREFIX = b"data: "
+
+
+def learn_usual(event: bytes) -> Callable[[bytes], str | None] | None:
+    """Learn from a whole plain event, `data: {...}` with its blank line, how to read the content of the next ones.
+
+    Returns a function from an event's bytes to its content, None where the event differs in anything else; and None
+    where the content cannot be found. A JSON text stays the same but for one string when that string's literal is
+    replaced by another, so what is returned is what a parse of the whole event would give, in a quarter of its time.
+    """
+    for found in _CONTENT.finditer(event):
+        start, end = found.span(1)
+        probe = event[len(_PREFIX) : start] + orjson.dumps(_PROBE) + event[end:]
+        try:
+            if orjson.loads(probe)["choices"][0]["delta"]["content"] == _PROBE:
+                return _between(event[: start + 1], event[end - 1 :])
+        except (ValueError, TypeError, LookupError):
+            continue
+    return None
+
+
+def _between(before: bytes, after: bytes) -> Callable[[bytes], str | None]:
+    """Read the string between two pieces; each holds the quote on its side."""
+    least, start, end, loads = len(before) + len(after), len(before) - 1, 1 - len(after), orjson.loads
+
+    def content_of(data: bytes) -> str | None:
+        if data.startswith(before) and data.endswith(after) and len(data) >= least:
+            try:
+                content: str = loads(data[start:end])
+            except ValueError:
+                # No literal of one string, or half a surrogate pair.
+                return None
+            return content
+        return None
+
+    return content_of
