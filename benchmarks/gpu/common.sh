@@ -11,8 +11,8 @@ if [ -d .whl ] && [ ! -e "$WORK/site/.done" ]; then
 fi
 if [ -d "$WORK/site" ]; then export PYTHONPATH="$WORK/site:$PWD" PATH="$WORK/site/bin:$PATH"; fi
 bench() { "$PY" run_bench.py "$@"; }
-keep() { # the reports of a run, small enough to be brought back
+keep() { # a run and its reports, small enough to be brought back
   local run=$1 name=$2
   for kind in md html; do cp "$(ls -t "$run"/comparison-*."$kind" | head -1)" "$OUT/$name.$kind"; done
-  tar czf "$OUT/$name.tar.gz" --exclude='*.jsonl' -C "$(dirname "$run")" "$(basename "$run")"
+  tar czf "$OUT/$name.tar.gz" -C "$(dirname "$run")" "$(basename "$run")"
 }
