@@ -345,6 +345,13 @@ def test_lag_moves_no_stamp_where_the_kernel_dated_the_arrivals(tmp_path: Path) 
     assert (row["status"], "loop lag p99 40.0 ms" in row["evidence"]) == ("warn", True)
 
 
+def test_lag_of_the_order_of_a_whole_request_holds_up_the_next_one_whoever_dates(tmp_path: Path) -> None:
+    run = built()
+    client(run, loop_lag_ms_p99=4000.0, arrival_stamps="kernel")
+    row = row_of(audited(run, tmp_path)["audit"], "client healthy", "cand", PERF)
+    assert (row["status"], "with a median E2E of" in row["evidence"]) == ("fail", True)
+
+
 def test_a_shared_machine_that_breathes_by_a_fifth_is_a_warning_not_void(tmp_path: Path) -> None:
     run = built()
     records = sorted((r for r in run.every_record("cand", PERF) if r.measured), key=lambda r: r.sent_ns or 0)
