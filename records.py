@@ -138,13 +138,12 @@ class Record:
         """The record as one line of ASCII JSON with its newline; U+2028 and lone surrogates survive as escapes."""
         # A shallow dict: asdict would deep-copy thousands of stamps.
         values = {name: getattr(self, name) for name in _FIELDS}
-        try:
-            line = orjson.dumps(values)
-            if line.isascii():
-                return line.decode("ascii") + "\n"
-        except TypeError:
-            # Half a surrogate pair, or a number of a server's that is longer than 64 bits.
-            pass
+        if self.text.isascii() and self.reasoning.isascii():
+            # A third of the time; a number of more than 64 bits, or half a surrogate pair elsewhere, it refuses.
+            with contextlib.suppress(TypeError):
+                line = orjson.dumps(values)
+                if line.isascii():
+                    return line.decode("ascii") + "\n"
         return json.dumps(values, separators=(",", ":")) + "\n"
 
     @classmethod

@@ -35,6 +35,7 @@ class Health:
     def start(self) -> None:
         """Begin a window of observation; an earlier one is forgotten, but not the curve of requests in flight."""
         self._lags_ms.clear()
+        self._dated_by.clear()
         self._cpu, self._wall = time.process_time(), time.monotonic()
         if self._timer is None:
             # Not a greenlet that sleeps: waking one up fifty times a second costs as much as reading a stream.
@@ -52,8 +53,7 @@ class Health:
         now = time.monotonic()
         self._lags_ms.append(max(0.0, (now - self._due) * 1000))
         self._due = now + PROBE_S
-        if self._timer is not None:
-            self._timer.again(self._probe, update=True)
+        self._timer.again(self._probe, update=True)
         if len(self._lags_ms) > 200_000:
             # Hours of samples: keep every second one.
             del self._lags_ms[::2]

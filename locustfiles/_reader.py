@@ -63,23 +63,25 @@ class Reader:
         append = pending.append
         look_always = True
         look_at = LOOK_EVERY
+        stamp = self._reply.sent_ns
 
         def on_readable() -> None:
-            nonlocal look_always, look_at
-            wall_ns, now = wall(), clock()
+            nonlocal look_always, look_at, stamp
             try:
                 data, control, _, _ = receive(RECV_BYTES, CONTROL_BYTES)
             except BlockingIOError:
                 return
             except OSError:
                 self._look_again()
-                self._finish(End.RESET, now)
+                self._finish(End.RESET, clock())
                 return
+            # Behind the read: what came in while it was on its way must not be dated before.
+            wall_ns, now = wall(), clock()
             if not data:
                 self._look_again()
                 self._finish(End.CLOSED, now)
                 return
-            stamp = arrived(control, wall_ns, now)
+            stamp = arrived(control, wall_ns, now, stamp)
             append((stamp, data))
             if look_always:
                 self._reply.kernel_stamps = stamp != now

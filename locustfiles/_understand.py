@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from locustfiles._answer import Answer
@@ -111,12 +110,10 @@ def _refused(reply: Reply, body: list[tuple[int, bytes]]) -> tuple[ErrorKind, st
 
 def _fill(record: Record, answer: Answer) -> None:
     record.text, record.reasoning = whole("".join(answer.text)), whole("".join(answer.reasoning))
-    # A read that the kernel did not date is dated by its reader, which can be later than the next one's arrival.
-    record.chunk_ns, record.chunk_chars = list(accumulate(answer.chunk_ns, max)), answer.chunk_chars
-    if answer.first_answer_ns is not None:
-        record.first_answer_ns = record.chunk_ns[answer.chunk_ns.index(answer.first_answer_ns)]
-    if record.chunk_ns:
-        record.first_token_ns, record.last_token_ns = record.chunk_ns[0], record.chunk_ns[-1]
+    record.chunk_ns, record.chunk_chars = answer.chunk_ns, answer.chunk_chars
+    record.first_answer_ns = answer.first_answer_ns
+    if answer.chunk_ns:
+        record.first_token_ns, record.last_token_ns = answer.chunk_ns[0], answer.chunk_ns[-1]
     told = [tokens for tokens in answer.chunk_tokens if tokens is not None]
     if told and len(told) == len(answer.chunk_tokens):
         record.chunk_tokens, record.chunk_token_source = told, "engine"

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.browser import axe_source, chromium
@@ -15,6 +16,9 @@ def pytest_configure() -> None:
     """Hear SIGINT also where the suite runs in the background: all it starts inherits a signal that is ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What an example takes depends on what else the machine does.
+    hypothesis.settings.register_profile("enginebench", deadline=None)
+    hypothesis.settings.load_profile("enginebench")
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,12 @@
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from records import ErrorKind, Record, RunFolder, read_json_lines, read_records, write_json
+from scoring.captures import read_lines
 
 
 def record(**values: object) -> Record:
@@ -21,6 +24,26 @@ def test_a_record_survives_its_line_whatever_the_text(tmp_path: Path) -> None:
     path.write_text(record(text=text, chunk_ns=[1, 2]).to_json_line() * 2)
     assert [r.text for r in read_records(path)] == [text, text]
     assert path.read_text().count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"system_fingerprint": "\ud800"},
+        {"server_timings": {"predicted_ms": math.inf}, "text": "é"},
+        {"server_timings": {"predicted_ms": math.nan}},
+        {"server_timings": {"predicted_n": 10**20}},
+        {"server_timings": {"\ud800": 1.5e-7}},
+        {"server_timings": {"predicted_ms": 0.1 + 0.2, "n": 2**63}},
+    ],
+)
+def test_what_a_server_says_can_be_read_again_by_both_readers(tmp_path: Path, odd: dict[str, Any]) -> None:
+    path = tmp_path / "requests.jsonl"
+    path.write_text(record(**odd).to_json_line(), encoding="ascii")
+    assert len(list(read_records(path))) == len(list(read_lines(path))) == 1
+    (name, told), *_ = odd.items()
+    if "predicted_ms" not in told:
+        assert [line[name] for line in read_lines(path)] == [told]
 
 
 def test_a_line_torn_by_a_kill_is_skipped_but_only_at_the_end(tmp_path: Path) -> None:

@@ -208,6 +208,7 @@ def test_tls_streams_are_read_as_plain_ones_are(tmp_path: Path) -> None:
     with ScriptedServer(lambda asked: in_crumbs(chat(["Hel", "lo"])), context=context) as server:
         trusting = run("single", server.url, tmp_path / "a", "--requests", "3", env={"SSL_CERT_FILE": str(cert)})
         assert (trusting.code, [r.text for r in trusting.records], server.connections) == (0, ["Hello"] * 3, 2)
+        assert trusting.scenario["client"]["arrival_stamps"] == "read"
         doubting = run("single", server.url, tmp_path / "b", "--requests", "1")
     assert doubting.code == 2
     assert "certificate" in doubting.stderr.lower()

@@ -76,6 +76,11 @@ def test_content_is_found_where_the_delta_has_it_and_nowhere_else() -> None:
     assert learn_usual(b"data: {}\n\n") is None
 
 
+def test_an_event_of_a_thousand_contents_is_not_searched_to_its_end() -> None:
+    event = b'data: {"choices": [{"delta": {' + b",".join([b'"content": "x"'] * 1000) + b"}}]}\n\n"
+    assert learn_usual(event) is None
+
+
 EVENTS = st.one_of(
     TEXTS.map(event_of),
     TEXTS.map(lambda text: event_of(text).replace(b'"c1"', b'"c2"')),
