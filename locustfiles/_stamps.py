@@ -33,8 +33,8 @@ def ask_for_stamps(sock: Any) -> None:
 def arrival_ns(control: Any, wall_ns: int, now_ns: int, after_ns: int) -> int:
     """When bytes arrived, on the monotonic clock: from `recvmsg`'s control messages and both clocks right after it.
 
-    Where that would be before `after_ns`, the stream's last stamp or its send, a server spoke before it was asked, or the
-    wall clock, by which the kernel stamps, was set meanwhile: the time of the read stands then, too.
+    Where that would be before `after_ns`, the stream's last stamp or its send, a server spoke before it was asked, or
+    the wall clock, by which the kernel stamps, was set meanwhile: the time of the read stands then, too.
     """
     if not control or len(control[0][2]) != TIMESPEC.size:
         return now_ns

@@ -15,7 +15,7 @@ LAG_WARN_MS = 20.0
 LAG_FAIL_DATED = (("TTFT", 0.25), ("TPOT", 5.0))
 """Where lag moves stamps. A late client makes TTFT longer too, but hardly the time for a token."""
 LAG_FAIL_SENT = (("E2E", 0.25),)
-"""Where it only holds up the next request: the kernel dated what arrived, and tokens came too far apart to meet there."""
+"""Where it only holds up the next request: the kernel dated arrivals, and no two tokens of a stream met."""
 CPU_WARN, CPU_FAIL = 0.80, 0.95
 """Share of one core that the load process used."""
 TIMING_TOLERANCE, TIMING_FAIL = 0.05, 0.20
