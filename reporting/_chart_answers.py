@@ -10,6 +10,7 @@ from reporting._svg import Plot
 
 
 def accuracy(draw: Draw) -> list[Chart]:
+    """Right answers of each graded cell and engine, with their intervals."""
     told = [
         (row, engine, row["engines"][engine])
         for row in draw.view.rows("quality")

@@ -68,6 +68,7 @@ def _load(draw: Draw, row: JsonObject, x: Scale, y: Scale, y_flight: Scale) -> C
 
 
 def gpu(draw: Draw) -> list[Chart]:
+    """Board power and memory over each engine's lives; nothing where no GPU was metered."""
     told = draw.gpu_series
     charts = []
     for key, name, unit in (("power_w", "Power", "W"), ("memory_mib", "Memory", "MiB")):

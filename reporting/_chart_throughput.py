@@ -60,6 +60,7 @@ def _scaling(draw: Draw, workload: str, told: list[tuple[int, JsonObject]]) -> C
 
 
 def ratio_trend(draw: Draw) -> list[Chart]:
+    """Throughput ratio of each round, one chart a cell, so that drift from round to round shows."""
     charts = []
     for row in draw.view.rows("performance"):
         if row["metric"] != "output_tok_s":

@@ -118,6 +118,7 @@ def share(value: float | None) -> str:
 
 
 def share_with_interval(value: float | None, ci: Sequence[float] | None) -> str:
+    """A share with its interval, in percent: 12.5% [2.2, 47.1]."""
     tail = f" [{100 * ci[0]:.1f}, {100 * ci[1]:.1f}]" if ci else ""
     return share(value) + tail
 
@@ -140,6 +141,7 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def short_hash(value: str | None) -> str:
+    """The first 12 digits of a hash."""
     return value[:12] if value else UNKNOWN
 
 

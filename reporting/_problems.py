@@ -42,6 +42,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Problem:
+    """A problem with what each engine answered, as the page shows it."""
+
     title: str
     workload: str
     kind: str

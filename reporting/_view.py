@@ -168,10 +168,12 @@ class View:
 
 
 def cell_of(row: JsonObject) -> str:
+    """The label of a row's cell, `scenario.workload`."""
     return str(row.get("cell") or f"{row['scenario']}.{row['workload']}")
 
 
 def is_flip(row: JsonObject) -> bool:
+    """Whether the engines differ in whether they answered this problem right."""
     return len({bool(engine.get("correct")) for engine in row["engines"].values()}) > 1
 
 

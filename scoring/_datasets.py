@@ -58,6 +58,7 @@ def default_data_dir() -> Path:
 
 
 def local_path(data_set: DataSet, data_dir: Path | None) -> Path:
+    """Where the local copy of a set lies, or would."""
     return (data_dir or default_data_dir()) / f"{data_set.name}.jsonl"
 
 

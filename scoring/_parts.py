@@ -59,6 +59,7 @@ def request_rows(capture: Capture, figures: CellFigures) -> list[JsonObject]:
 
 
 def gpu_series(parts: Parts) -> list[JsonObject]:
+    """What the meter saw of each life of each engine, thinned for charts; lives that it did not see are left out."""
     found = [_gpu.gpu_series(e, number, rows) for e, lives in parts.gpu.items() for number, rows in lives.items()]
     return [series for series in found if series]
 

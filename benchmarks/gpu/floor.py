@@ -6,6 +6,7 @@ import sys
 
 
 def main() -> None:
+    """Measure, and print what it makes of a token."""
     import torch
 
     weights = float(sys.argv[1]) if len(sys.argv) > 1 else 15.1e9

@@ -16,6 +16,7 @@ from records import read_records
 
 
 def main() -> None:
+    """Print a line for each cell of a run."""
     print(f"{'engine':14} {'round':>5} {'cell':28} {'n':>3} {'TPOT us':>8} {'server':>8} {'ratio':>8} {'TTFT p50':>9}")
     for run in map(Path, sys.argv[1:]):
         for path in sorted(run.glob("*/r*/*/requests.jsonl")):

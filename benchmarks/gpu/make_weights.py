@@ -34,6 +34,7 @@ CHAT_TEMPLATE = (
 
 
 def main() -> None:
+    """Write the folder."""
     arguments = parse_arguments()
     started = time.monotonic()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -48,6 +49,7 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
+    """The shape and where it goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vocab", type=Path, required=True, help="ggml-vocab-qwen2.gguf of a llama.cpp source tree")
     parser.add_argument("--out", type=Path, required=True)
@@ -76,6 +78,7 @@ def write_tokenizer(vocab: Path, out: Path) -> dict[str, int]:
 
 
 def write_config(arguments: argparse.Namespace) -> None:
+    """The files beside the weights that make the folder a model of transformers'."""
     config = {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
