@@ -12,6 +12,8 @@ from benchmarks._clients import Client, Floor, Job, Ours, Outcome, marginal_cpu_
 from benchmarks._harness import PacingServer
 from driver.calibration import Accuracy
 
+pytestmark = pytest.mark.engines
+
 STREAMS, TOKENS, ROUNDS = 32, 100, 3
 CLIENTS: tuple[Client, ...] = (Floor(), Ours())
 
