@@ -184,7 +184,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
+                value = _loads(line)
                 if not isinstance(value, dict):
                     raise ValueError(f"a JSON object was expected, not {type(value).__name__}")
             except ValueError as error:
@@ -192,6 +192,14 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
                     return
                 raise ValueError(f"{path}:{number}: {error}") from None
             yield number, value
+
+
+def _loads(line: bytes) -> Any:
+    """Parse a line; orjson refuses the halves of surrogate pairs and the infinite numbers that servers have sent."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return json.loads(line, parse_constant=lambda _: None)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -5,19 +5,15 @@ A capture of 10,000 requests of 500 chunks is read in about a second.
 
 from __future__ import annotations
 
-import json
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pandas as pd
 from numpy.typing import NDArray
 
-from records import CellFolder, JsonObject, Phase, read_json
+from records import CellFolder, JsonObject, Phase, read_json, read_json_lines
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -78,35 +74,6 @@ class Capture:
         self.chunk_tokens = np.empty(0, np.int32)
 
 
-def read_lines(path: Path) -> Iterator[JsonObject]:
-    """`records.read_json_lines` with orjson: a torn last line is skipped, another unreadable one is an error.
-
-    Raises:
-        ValueError: naming file and line.
-    """
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.isspace():
-                continue
-            try:
-                value = _loads(line)
-            except ValueError as error:
-                if not line.endswith(b"\n"):
-                    return
-                raise ValueError(f"{path}:{number}: {error}") from None
-            if not isinstance(value, dict):
-                raise ValueError(f"{path}:{number}: a JSON object was expected")
-            yield value
-
-
-def _loads(line: bytes) -> Any:
-    """Parse a line; orjson refuses the halves of surrogate pairs and the infinite numbers that servers have sent."""
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return json.loads(line, parse_constant=lambda _: None)
-
-
 _PLAIN = (
     *("id", "worker", "user", "seq", "attempt", "workload", "prompt_id", "prompt_sha256", "sample", "phase"),
     *("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens", "token_source", "chunk_token_source"),
@@ -137,7 +104,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     reasonings: list[str] = []
     stamps, tokens, counts = array("q"), array("i"), array("q", [0])
     try:
-        for row in read_lines(folder.requests):
+        for _, row in read_json_lines(folder.requests):
             for name in _PLAIN:
                 columns[name].append(row.get(name))
             for name in _TIMES:

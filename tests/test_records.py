@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from records import ErrorKind, Record, RunFolder, read_json_lines, read_records, write_json
-from scoring.captures import read_lines
 
 
 def record(**values: object) -> Record:
@@ -37,13 +36,13 @@ def test_a_record_survives_its_line_whatever_the_text(tmp_path: Path) -> None:
         {"server_timings": {"predicted_ms": 0.1 + 0.2, "n": 2**63}},
     ],
 )
-def test_what_a_server_says_can_be_read_again_by_both_readers(tmp_path: Path, odd: dict[str, Any]) -> None:
+def test_what_a_server_says_can_be_read_again(tmp_path: Path, odd: dict[str, Any]) -> None:
     path = tmp_path / "requests.jsonl"
     path.write_text(record(**odd).to_json_line(), encoding="ascii")
-    assert len(list(read_records(path))) == len(list(read_lines(path))) == 1
+    assert len(list(read_records(path))) == len(list(read_json_lines(path))) == 1
     (name, told), *_ = odd.items()
     if "predicted_ms" not in told:
-        assert [line[name] for line in read_lines(path)] == [told]
+        assert [line[name] for _, line in read_json_lines(path)] == [told]
 
 
 def test_a_line_torn_by_a_kill_is_skipped_but_only_at_the_end(tmp_path: Path) -> None:
