@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 import pytest
 
 from benchmarks._clients import Client, Floor, Job, Ours, Outcome, marginal_cpu_us, measure
-from benchmarks._harness import PacingServer
+from benchmarks._harness import PacingServer, median
 from driver.calibration import Accuracy
 
 pytestmark = pytest.mark.engines
 
 STREAMS, TOKENS, ROUNDS = 32, 100, 3
+# 32,000 chunks: the floor's CPU time on them is then more than its interpreter's start costs, on any machine.
+REQUESTS = STREAMS * 10
 CLIENTS: tuple[Client, ...] = (Floor(), Ours())
 
 
@@ -39,7 +41,7 @@ def rounds(server: PacingServer, tmp_path_factory: pytest.TempPathFactory) -> li
     for _ in range(ROUNDS):
         pair: Pair = {}
         for client in CLIENTS:
-            job = Job(server.port, STREAMS, STREAMS * 5, TOKENS, tmp_path_factory.mktemp(client.name) / "run")
+            job = Job(server.port, STREAMS, REQUESTS, TOKENS, tmp_path_factory.mktemp(client.name) / "run")
             outcome = measure(client, server, job)
             pair[client.name] = (outcome, marginal_cpu_us(client, server, job, outcome))
         found.append(pair)
@@ -55,13 +57,16 @@ def both(rounds: list[Pair]) -> Pair:
 def test_no_request_is_lost(both: Pair) -> None:
     for outcome, _ in both.values():
         assert outcome.ran.code == 0, outcome.ran.output[-2000:]
-        assert (outcome.told.ok, outcome.told.failed) == (STREAMS * 5, 0)
-        assert known(outcome).chunks == outcome.chunks == STREAMS * 5 * TOKENS
+        assert (outcome.told.ok, outcome.told.failed) == (REQUESTS, 0)
+        assert known(outcome).chunks == outcome.chunks == REQUESTS * TOKENS
 
 
 def test_a_chunk_costs_at_most_twice_the_floor_in_cpu_time(rounds: list[Pair]) -> None:
-    # Less than half a second of CPU time is compared in a round: one round alone is off by a third now and then.
+    # One round alone is off by a third now and then, and may be unknown: on a busy machine the start of a process,
+    # which is taken off, can cost as much as the chunks.
     ratios = [pair["ours"][1] / pair["floor"][1] for pair in rounds]
+    if all(map(math.isnan, ratios)):
+        pytest.skip("this machine is too busy to tell the cost of the chunks from that of a start, three times over")
     assert median(ratios) <= 2, ratios
 
 
