@@ -38,7 +38,9 @@ class Admission:
         self._options, self._kind, self._prompts, self._shard, self._users = options, kind, prompts, shard, users
         self._on_measure, self._on_idle = on_measure, on_idle
         self._warm_open = self._warm_left = shard.share(options.warmup)
-        self._warm_done, self._all_arrived = Event(), Event()
+        self._warm_done, self._all_arrived, self._go = Event(), Event(), Event()
+        self._go.set()
+        self._on_warm: Callable[[], None] | None = None
         self._stopping = Event()
         self._arrived = 0
         self._turn = BoundedSemaphore(1)
@@ -70,6 +72,18 @@ class Admission:
     def is_last_lap(self) -> bool:
         """Whether the asked load is not kept up any more: all are admitted, and one of them has ended."""
         return self.closed and (self._kind == "open" or self.tickets_out < self._users())
+
+    def wait_for_others(self, on_warm: Callable[[], None]) -> None:
+        """Hold measuring back until `go()`; `on_warm` is called once this process is ready for it."""
+        self._go.clear()
+        self._on_warm = on_warm
+        if self._kind == "ramp" and not self._warm_left:
+            # Its first user may come long after those of other processes, which need not wait for it.
+            self._tell_warm()
+
+    def go(self) -> None:
+        """All processes are warm: measure."""
+        self._go.set()
 
     # -- for users ----------------------------------------------------------------------------------------------------
 
@@ -123,7 +137,7 @@ class Admission:
         if not self.closed:
             self.closed = True
             self.measure_end_ns = time.monotonic_ns()
-        for event in (self._warm_done, self._all_arrived, self._stopping):
+        for event in (self._warm_done, self._all_arrived, self._go, self._stopping):
             event.set()
         if self.sweep:
             self.sweep.release()
@@ -140,6 +154,8 @@ class Admission:
         self._warm_done.wait()
         if self._kind != "ramp":
             self._all_arrived.wait()
+        self._tell_warm()
+        self._go.wait()
         if self.measure_start_ns is None and not self.closed:
             self._on_measure()
             self.measure_start_ns = time.monotonic_ns()
@@ -149,6 +165,11 @@ class Admission:
                 self._start_step(self.sweep)
             elif self._kind == "open":
                 self._start_arrivals(self._options.rate, self.measure_start_ns)
+
+    def _tell_warm(self) -> None:
+        tell, self._on_warm = self._on_warm, None
+        if tell and not self.closed:
+            tell()
 
     def _start_arrivals(self, rate: float, base_ns: int, number: int = 0) -> None:
         # Workers and steps must not share a schedule, nor a stream of random numbers.

@@ -12,7 +12,7 @@ from locust.runners import MasterRunner
 
 from locustfiles import _hooks
 from locustfiles._capture import Capture, CaptureError, utc_now
-from locustfiles._messages import DRAIN, END, HAVE_SHARD, OVER, RECORD, SHARD
+from locustfiles._messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
 from locustfiles._options import UsageError, capture_dir, check
 from records import Record
 
@@ -31,6 +31,9 @@ class Master:
 
     capture: Capture
     expected: set[str]
+    warm: set[str] = field(default_factory=set)
+    going: bool = False
+    """Whether the workers have been told to measure."""
     over: set[str] = field(default_factory=set)
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
@@ -44,6 +47,7 @@ def listen(runner: MasterRunner) -> None:
     """Register for the workers' messages."""
     runners.HEARTBEAT_LIVENESS = HEARTBEATS_MISSED
     runner.register_message(HAVE_SHARD, _on_have_shard)
+    runner.register_message(WARM, _on_warm)
     runner.register_message(RECORD, _on_record)
     runner.register_message(OVER, _on_over)
     runner.register_message(END, _on_end)
@@ -62,6 +66,9 @@ def start(environment: Any) -> None:
         return  # Locust starts anew to spread the users of a lost worker; the test is the same.
     clients = [client.id for client in runner.clients.ready or runner.clients.all]
     try:
+        if runner.target_user_count < len(clients):
+            users = f"{runner.target_user_count} user{'s' * (runner.target_user_count != 1)}"
+            raise UsageError(f"--users: {users} for {len(clients)} workers; each needs one: start fewer workers")
         _deal(environment, sorted(clients))
         check(options)
         capture = Capture(capture_dir(options), append=options.append)
@@ -99,6 +106,21 @@ def _on_have_shard(environment: Any, msg: Any, **_: Any) -> None:
     environment.enginebench_have_shard[msg.node_id] = msg.data
 
 
+def _on_warm(environment: Any, msg: Any, **_: Any) -> None:
+    master = of(environment)
+    if master is not None:
+        master.warm.add(msg.node_id)
+        _go_if_all_warm(environment, master)
+
+
+def _go_if_all_warm(environment: Any, master: Master) -> None:
+    """Let measuring begin everywhere at once: no worker's warm-up is a part of another's measurement."""
+    if not master.going and master.expected <= master.warm | set(master.ends) | master.lost:
+        master.going = True
+        for client in sorted(master.expected - master.lost):
+            environment.runner.send_message(GO, {}, client_id=client)
+
+
 def _on_record(environment: Any, msg: Any, **_: Any) -> None:
     master = of(environment)
     if master is None or master.failure:
@@ -126,6 +148,7 @@ def _on_end(environment: Any, msg: Any, **_: Any) -> None:
     master = of(environment)
     if master is not None:
         master.ends[msg.node_id] = msg.data
+        _go_if_all_warm(environment, master)
 
 
 def _end_if_all_over(environment: Any, master: Master) -> None:
@@ -143,6 +166,7 @@ def _watch_workers(environment: Any, master: Master) -> None:
             master.lost.add(client)
             log.error("worker %s is gone; what it had in flight is lost, and the scenario is incomplete", client)
         if gone:
+            _go_if_all_warm(environment, master)
             _end_if_all_over(environment, master)
         gevent.sleep(0.2)
 

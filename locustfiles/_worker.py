@@ -8,7 +8,7 @@ import gevent
 from locust.runners import WorkerRunner
 
 from locustfiles._describe import describe
-from locustfiles._messages import DRAIN, END, HAVE_SHARD, OVER, RECORD, SHARD
+from locustfiles._messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
 from locustfiles._options import UsageError
 from locustfiles._session import Session
 from locustfiles._tickets import Shard
@@ -18,6 +18,7 @@ from records import Record
 def listen(runner: WorkerRunner) -> None:
     """Register for the master's messages."""
     runner.register_message(SHARD, _on_shard)
+    runner.register_message(GO, _on_go)
     runner.register_message(DRAIN, _on_drain)
 
 
@@ -38,6 +39,12 @@ def _on_shard(environment: Any, msg: Any, **_: Any) -> None:
     environment.runner.send_message(HAVE_SHARD, msg.data)
 
 
+def _on_go(environment: Any, msg: Any, **_: Any) -> None:
+    session = getattr(environment, "enginebench", None)
+    if isinstance(session, Session):
+        session.admission.go()
+
+
 def _on_drain(environment: Any, msg: Any, **_: Any) -> None:
     # Not here: this greenlet takes the master's messages.
     gevent.spawn(_drain, environment)
@@ -53,13 +60,14 @@ def _drain(environment: Any) -> None:
 
 
 def start(environment: Any, session: Session) -> None:
-    """Send records to the master instead of writing them."""
+    """Send records to the master instead of writing them, and measure when all workers are warm."""
 
     def send(record: Record) -> None:
         session.capture.write(record)
         environment.runner.send_message(RECORD, {name: getattr(record, name) for name in record.__slots__})
 
     session.send_records_with(send)
+    session.admission.wait_for_others(lambda: environment.runner.send_message(WARM, {}))
 
 
 def report_over(environment: Any, session: Session) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from records import read_records
-from tests.locustfiles.load import ROOT, Outcome, finish, run, start
+from tests.locustfiles.load import ROOT, Outcome, finish, prompts_file, run, start
 from tests.locustfiles.scripted_server import Action, Asked, ScriptedServer, paced
 
 pytestmark = pytest.mark.together
@@ -226,3 +226,38 @@ def test_a_worker_that_is_slow_to_begin_still_takes_only_its_own_part(tmp_path: 
     assert outcome.code == 0, outcome.stderr[-2000:]
     assert asked == 40
     assert_whole(outcome, 40)
+
+
+def test_no_worker_measures_before_all_have_warmed_up(tmp_path: Path) -> None:
+    first_measured: list[float] = []
+    last_warm: list[float] = []
+
+    def script(asked: Asked) -> Iterator[Action]:
+        if asked.content.startswith("ask"):
+            first_measured.append(time.monotonic())
+            yield from steady(asked)
+            return
+        yield 1.5 if asked.number == 0 else 0.0
+        *most, last = steady(asked)
+        yield from most
+        last_warm.append(time.monotonic())
+        yield last
+
+    prompts = prompts_file(tmp_path / "own.jsonl", [f"ask {n}" for n in range(20)])
+    with ScriptedServer(script) as server:
+        options = [*two(), "--prompts", str(prompts), "--warmup", "2", "--requests", "16", "--users", "4"]
+        outcome = run("closed_loop", server.url, tmp_path / "out", *options)
+    assert outcome.code == 0, outcome.stderr[-2000:]
+    assert_whole(outcome, 18)
+    assert len(last_warm) == 2
+    assert min(first_measured) > max(last_warm)
+
+
+def test_more_workers_than_users_are_refused(tmp_path: Path) -> None:
+    """The idle one's part of the prompts would never be asked, and the run never end."""
+    with ScriptedServer(steady) as server:
+        outcome = run("single", server.url, tmp_path / "out", *two(), "--requests", "6")
+        asked = len(server.asked)
+    assert outcome.code == 2, outcome.stderr[-2000:]
+    assert "1 user for 2 workers" in outcome.stderr
+    assert asked == 0
