@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from driver._cell_options import Options, check_options
 from driver._profile_fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
 from engines import KINDS
 
@@ -92,7 +93,7 @@ class Cell(Section):
     max_tokens: Positive
     fixed_length: bool = False
     users: Positive | None = None
-    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    options: Options = Field(default_factory=dict)
     request_timeout_s: Seconds = 600.0
     silence_timeout_s: Seconds = 120.0
     cores: Cores | None = None
@@ -103,6 +104,12 @@ class Cell(Section):
         known = scenarios()
         if value not in known:
             raise ValueError(f"unknown scenario {value!r}; known are {', '.join(known)}")
+        return value
+
+    @field_validator("options")
+    @classmethod
+    def _known_options(cls, value: Options) -> Options:
+        check_options(value)
         return value
 
     @property

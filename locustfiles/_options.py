@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
-
-from locust.argument_parser import LocustArgumentParser
+from typing import Any, Protocol
 
 from locustfiles._target import Target
 
@@ -16,7 +14,13 @@ class UsageError(ValueError):
     """Options that cannot be used; one line."""
 
 
-def add_options(parser: LocustArgumentParser) -> None:
+class Parser(Protocol):
+    """Locust's parser, or another to check options with: the driver's, which must not import Locust."""
+
+    def add_argument(self, *flags: Any, include_in_web_ui: bool = ..., **given: Any) -> Any: ...
+
+
+def add_options(parser: Parser) -> None:
     """Add the options to Locust's parser (not to a group of it: `include_in_web_ui` works on the parser only)."""
     add = parser.add_argument
     add("--model", default="", help="Model name in the request; empty lets the engine choose")

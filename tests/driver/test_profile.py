@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from driver._cell_options import OF_A_CELL, _Parser
 from driver._profile_model import Profile
 from driver._profile_sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
 from driver.errors import BenchError
+from driver.load import Load
 from driver.profile import ProfileError, load_profile, parse_profile, resolve_model
 from driver.workloads import load_workload
+from locustfiles._options import add_options
+from records import CellFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,6 +61,11 @@ def test_every_shipped_profile_is_valid(path: Path, monkeypatch: pytest.MonkeyPa
         (changed(sampling=3), "p.toml: sampling: 3 was given; expected a table"),
         (changed(on_probe_failure="stop"), "p.toml: on_probe_failure: 'stop' was given; expected 'refuse' or 'void'"),
         (changed_cell(duration_s=float("inf")), "p.toml: cells[0].duration_s: inf was given; expected a finite number"),
+        (changed_cell(options={"rat": 3}), "p.toml: cells[0].options: unknown option 'rat'; did you mean 'rate'?"),
+        (changed_cell(options={"requests": 3}), "p.toml: cells[0].options: unknown option 'requests'; known are arr"),
+        (changed_cell(options={"arrivals": "x"}), "p.toml: cells[0].options: argument --arrivals: invalid choice: 'x'"),
+        (changed_cell(options={"rate": 0}), "p.toml: cells[0].options: --rate 0.0: more than 0 was expected"),
+        (changed_cell(options={"steps": "1,a"}), "p.toml: cells[0].options: --steps 1,a: numbers above 0 with commas"),
         (changed_cell(workload=""), "p.toml: cells[0].workload: '' was given; expected a name"),
         (changed_cell(workload="my questions.jsonl"), "p.toml: cells: the workload 'my questions.jsonl' would be a"),
         (changed_cell(cores="2-1"), "p.toml: cells[0].cores: '2-1' names no core"),
@@ -161,3 +170,13 @@ def test_every_key_of_a_profile_is_explained(section: type[BaseModel]) -> None:
     sections = {"engines", "cells", "workloads", "sampling", "objectives", "parity_margin", "gate"}
     for key in section.model_fields:
         assert (f"[{key}" if key in sections else f"`{key}") in explained, key
+
+
+def test_every_option_of_the_load_can_be_set_by_a_profile(tmp_path: Path) -> None:
+    """A new one must be given by the driver, or be named among the options of a cell."""
+    parser = _Parser(add_help=False)
+    add_options(parser)
+    cell = Cell.model_validate({**GOOD["cells"][0], "duration_s": 1, "users": 1, "fixed_length": True})
+    load = Load(cell, CellFolder(tmp_path), "a", 1, "", "m", "arithmetic", {}, 1, append=True, keep_raw=True)
+    given = {flag.removeprefix("--").replace("-", "_") for flag in load.argv() if flag.startswith("--")}
+    assert {action.dest for action in parser._actions} - given == OF_A_CELL
