@@ -230,6 +230,17 @@ def write_text(path: Path, text: str) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def set_aside(path: Path) -> Path | None:
+    """Keep a file of an earlier attempt under the next free `<stem>.partial-<k><suffix>`; None where there is none."""
+    if not path.exists():
+        return None
+    k = 1
+    while (aside := path.with_name(f"{path.stem}.partial-{k}{path.suffix}")).exists():
+        k += 1
+    path.rename(aside)
+    return aside
+
+
 def read_json(path: Path) -> JsonObject:
     """Read one JSON object.
 
@@ -278,13 +289,7 @@ class CellFolder:
 
     def set_aside(self) -> Path | None:
         """Move a broken capture to the next free `requests.partial-<k>.jsonl`; its new path, None if there is none."""
-        if not self.requests.exists():
-            return None
-        k = 1
-        while (aside := self.path / f"requests.partial-{k}.jsonl").exists():
-            k += 1
-        self.requests.rename(aside)
-        return aside
+        return set_aside(self.requests)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from driver._cell_options import flags
 from driver.afterwards import mark_engine_gone
 from driver.pinning import pinned
 from driver.profile import Cell
-from records import CellFolder, read_json
+from records import CellFolder, read_json, set_aside
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 15.0
@@ -64,10 +65,7 @@ class Load:
         argv += ["--fixed-length"] if cell.fixed_length else []
         argv += ["--append"] if self.append else []
         argv += ["--keep-raw"] if self.keep_raw else []
-        for name, value in cell.options.items():
-            flag = f"--{name.replace('_', '-')}"
-            argv += [flag] if value is True else [] if value is False else [flag, str(value)]
-        return argv
+        return argv + flags(cell.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +87,8 @@ def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[
     """
     load.folder.path.mkdir(parents=True, exist_ok=True)
     log_path = load.folder.path / "load.log"
+    # A resumed cell has a log of its own.
+    set_aside(log_path)
     died = False
     with log_path.open("wb") as log, pinned(load.cell.cores):
         process = subprocess.Popen(  # its own group: a Ctrl-C at the terminal must reach it only through us

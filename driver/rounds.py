@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from driver.cells import LivingEngine, run_cell
 from driver.errors import BenchError, Stopped
@@ -17,7 +16,7 @@ from driver.refusal import refuse_disproved
 from driver.setup import make_engine, ready_timeout_s
 from driver.weights import describe_weights
 from engines import Engine, EngineError, RunningEngine, probe, running
-from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, write_json
+from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, set_aside, write_json
 
 
 def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool = False) -> bool:
@@ -121,15 +120,6 @@ def _initial_state(engine: Engine, life: Life, profile: Profile) -> JsonObject:
         "machine": None,
         "log_findings": None,
     }
-
-
-def set_aside(path: Path) -> None:
-    """Keep a file of an earlier life under the next free name `<stem>.partial-<k><suffix>`."""
-    k = 1
-    while (aside := path.with_name(f"{path.stem}.partial-{k}{path.suffix}")).exists():
-        k += 1
-    if path.exists():
-        path.rename(aside)
 
 
 def _reason(error: BaseException) -> str:
