@@ -1,18 +1,11 @@
 #!/bin/sh
-# Run on the other side, in the shipped folder: an environment from the wheels that came along, the problem sets in
-# their place. Does nothing twice. PYTHON names another interpreter than python3.
+# Run on the other side, in the shipped folder: an environment from the wheels that came along. Does nothing
+# twice. PYTHON names another interpreter than python3.
 set -eu
 python=${PYTHON:-python3}
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
   echo "setup: Python 3.11 or newer is needed; set PYTHON to one" >&2
   exit 4
-fi
-if [ -d offline/data ]; then
-  data=${ENGINEBENCH_DATA:-$HOME/.cache/enginebench/data}
-  mkdir -p "$data"
-  for file in offline/data/*; do
-    [ ! -f "$file" ] || cp "$file" "$data/"
-  done
 fi
 wanted=$(cat pyproject.toml .shipped/wheels 2>/dev/null | cksum)
 if [ "$(cat .venv/.shipped 2>/dev/null || true)" = "$wanted" ]; then

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 DATA_ENV = "ENGINEBENCH_DATA"
+SHIPPED = Path(__file__).resolve().parent.parent / "offline" / "data"
+"""What `ship` brings along; in a checkout that nobody shipped it is absent."""
 
 
 class TaskError(ValueError):
@@ -52,9 +54,10 @@ class Problem:
 
 
 def default_data_dir() -> Path:
-    """Where fetched sets are kept: `ENGINEBENCH_DATA`, else the user's cache."""
-    named = os.environ.get(DATA_ENV)
-    return Path(named) if named else Path.home() / ".cache" / "enginebench" / "data"
+    """Where problem sets are kept: `ENGINEBENCH_DATA`, else what was shipped with this checkout, else the user's cache."""
+    if named := os.environ.get(DATA_ENV):
+        return Path(named)
+    return SHIPPED if SHIPPED.is_dir() else Path.home() / ".cache" / "enginebench" / "data"
 
 
 def local_path(data_set: DataSet, data_dir: Path | None) -> Path:

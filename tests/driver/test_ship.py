@@ -285,8 +285,16 @@ def test_one_command_ships_installs_and_runs_the_demo_where_there_is_no_network(
         '[[cells]]\nscenario = "single"\nworkload = "perf-short"\nrequests = 2\nmax_tokens = 8\nfixed_length = true\n'
     )
     (there / "profiles/offline.toml").write_text(profile + cell)
+    # Problem sets that came along are used where they lie, and none of the host's own is touched.
+    (there / "offline/data").mkdir(exist_ok=True)
+    (there / "offline/data/gsm8k.jsonl").write_text("shipped, and of no use\n")
+    script += "; code=$?; .venv/bin/python run_bench.py doctor profiles/graded.toml; exit $code"
+    graded = cell.replace("perf-short", "gsm8k").replace("fixed_length = true\n", "")
+    (there / "profiles/graded.toml").write_text(profile + graded)
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "PYTHON"))}
     done = subprocess.run(["unshare", "-rn", "sh", "-c", script], cwd=there, env=env, capture_output=True, text=True)
     # Two requests are too few for a verdict: a void comparison is fine here, a run that failed is not.
     assert done.returncode in (0, 3), done.stdout[-2000:] + done.stderr[-2000:]
     assert list((there / "bench-out/off").glob("comparison-*.md"))
+    assert "offline/data/gsm8k.jsonl" in done.stdout + done.stderr
+    assert not (there / "home/.cache/enginebench/data").exists()
