@@ -12,12 +12,20 @@ import statistics
 import sys
 from pathlib import Path
 
-from records import read_records
+from records import CellFolder, read_json, read_records
+
+
+def dated_by(cell: CellFolder) -> str:
+    """Who dated the arrivals of a cell's chunks: the kernel, the client's read, or both."""
+    client = read_json(cell.scenario).get("client") or {}
+    return str(client.get("arrival_stamps") or "read")
 
 
 def main() -> None:
     """Print a line for each cell of a run."""
-    print(f"{'engine':14} {'round':>5} {'cell':28} {'n':>3} {'TPOT us':>8} {'server':>8} {'ratio':>8} {'TTFT p50':>9}")
+    print(
+        f"{'engine':14} {'round':>5} {'cell':28} {'n':>3} {'TPOT us':>8} {'server':>8} {'ratio':>8} {'TTFT p50':>9} dated by"
+    )
     for run in map(Path, sys.argv[1:]):
         for path in sorted(run.glob("*/r*/*/requests.jsonl")):
             ours, ratios, theirs, ttft = [], [], [], []
@@ -38,7 +46,7 @@ def main() -> None:
                 print(
                     f"{engine:14} {life:>5} {cell:28} {len(ours):3} {statistics.median(ours) * 1e3:8.1f} "
                     f"{statistics.median(theirs) * 1e3:8.1f} {statistics.median(ratios):8.5f} "
-                    f"{statistics.median(ttft):9.1f}"
+                    f"{statistics.median(ttft):9.1f} {dated_by(CellFolder(path.parent))}"
                 )
 
 
