@@ -67,7 +67,7 @@ def gpu_inventory() -> list[dict[str, Any]] | None:
             return None
         driver = ask(library, library.nvmlSystemGetDriverVersion)
         found = []
-        for handle in handles(library):
+        for handle in handles(library).values():
             memory = ask(library, library.nvmlDeviceGetMemoryInfo, handle)
             capability = ask(library, library.nvmlDeviceGetCudaComputeCapability, handle)
             limit = ask(library, library.nvmlDeviceGetEnforcedPowerLimit, handle)
@@ -110,7 +110,7 @@ def memory_mib(gpus: list[int] | None = None) -> tuple[float, float] | None:
     with nvml() as library:
         if library is None:
             return None
-        told = [ask(library, library.nvmlDeviceGetMemoryInfo, handle) for handle in handles(library, gpus)]
+        told = [ask(library, library.nvmlDeviceGetMemoryInfo, handle) for handle in handles(library, gpus).values()]
         if not told or any(memory is None for memory in told):
             return None
         return sum(memory.used for memory in told) / 2**20, sum(memory.free for memory in told) / 2**20
@@ -125,11 +125,8 @@ def cotenants(gpus: list[int] | None = None, *, ours: frozenset[int] = frozenset
         if library is None:
             return None
         found = []
-        count = 0
-        for index, handle in enumerate(handles(library)):
-            if gpus is not None and index not in gpus:
-                continue
-            count += 1
+        cards = handles(library, gpus)
+        for index, handle in cards.items():
             running = ask(library, library.nvmlDeviceGetComputeRunningProcesses, handle)
             if running is None:
                 return None
@@ -137,7 +134,7 @@ def cotenants(gpus: list[int] | None = None, *, ours: frozenset[int] = frozenset
                 if process.pid not in ours:
                     used = process.usedGpuMemory
                     found.append(CoTenant(index, process.pid, _name(process.pid), used / 2**20 if used else None))
-        return found if count else None
+        return found if cards else None
 
 
 def sample(library: Any, index: int, handle: Any) -> dict[str, Any]:
@@ -166,12 +163,12 @@ def throttle_words(bits: int) -> list[str]:
     return [*known, hex(unknown)] if unknown else known
 
 
-def handles(library: Any, gpus: list[int] | None = None) -> list[Any]:
-    """Handles of these cards (all by default); none where the count can't be had."""
+def handles(library: Any, gpus: list[int] | None = None) -> dict[int, Any]:
+    """Handles of these cards by their number (all by default); none where the count can't be had."""
     count = ask(library, library.nvmlDeviceGetCount) or 0
     wanted = range(count) if gpus is None else [index for index in gpus if index < count]
-    found = [ask(library, library.nvmlDeviceGetHandleByIndex, index) for index in wanted]
-    return [handle for handle in found if handle is not None]
+    found = {index: ask(library, library.nvmlDeviceGetHandleByIndex, index) for index in wanted}
+    return {index: handle for index, handle in found.items() if handle is not None}
 
 
 def ask(library: Any, function: Any, *arguments: Any) -> Any:

@@ -1,9 +1,10 @@
-"""The GPU meter: a process of its own that reads every card ten times a second, so that it costs the load nothing.
+"""The GPU meter: a process of its own that reads cards ten times a second, so that it costs the load nothing.
 
-    python -m engines._meter FILE [HZ]
+    python -m engines._meter FILE HZ CARDS
 
-It appends one JSON line a reading, {"t_ns": monotonic, "gpus": [...]} (see `engines._gpu.sample`), until its standard
-input closes: it ends with whoever started it, however that one ends.
+CARDS is a JSON list of the cards' numbers, or null for all. It appends one JSON line a reading,
+{"t_ns": monotonic, "gpus": [...]} (see `engines._gpu.sample`), until its standard input closes: it ends with whoever
+started it, however that one ends.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ END_S = 5.0
 
 
 @contextmanager
-def metering(path: Path | None, hz: float = HZ) -> Iterator[bool]:
-    """Measure into `path` while inside; yields whether anything is measured (no path or no NVML: it is not)."""
-    if path is None or not _cards():
+def metering(path: Path | None, gpus: list[int] | None = None, hz: float = HZ) -> Iterator[bool]:
+    """Measure these cards (all by default) into `path` while inside; yields whether anything is measured.
+
+    Nothing is without a path, without NVML, or where none of the cards is there.
+    """
+    if path is None or not _cards(gpus):
         yield False
         return
     with subprocess.Popen(
-        [sys.executable, "-m", "engines._meter", str(path.absolute()), str(hz)],
+        [sys.executable, "-m", "engines._meter", str(path.absolute()), str(hz), json.dumps(gpus)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -50,16 +54,16 @@ def metering(path: Path | None, hz: float = HZ) -> Iterator[bool]:
                 meter.kill()
 
 
-def measure(path: Path, hz: float) -> int:
+def measure(path: Path, hz: float, gpus: list[int] | None) -> int:
     """Write readings until standard input closes; returns the exit code (1 where there is nothing to read)."""
     with nvml() as library:
-        cards = handles(library) if library is not None else []
+        cards = handles(library, gpus) if library is not None else {}
         if not cards:
             return 1
         with path.open("a", encoding="utf-8", buffering=1) as out:
             due = time.monotonic()
             while True:
-                row = {"t_ns": time.monotonic_ns(), "gpus": [sample(library, i, card) for i, card in enumerate(cards)]}
+                row = {"t_ns": time.monotonic_ns(), "gpus": [sample(library, i, card) for i, card in cards.items()]}
                 out.write(json.dumps(row, separators=(",", ":")) + "\n")
                 # Missed readings are skipped, not caught up: a burst would tell nothing.
                 due = max(due + 1 / hz, time.monotonic())
@@ -67,10 +71,10 @@ def measure(path: Path, hz: float) -> int:
                     return 0
 
 
-def _cards() -> bool:
+def _cards(gpus: list[int] | None) -> bool:
     with nvml() as library:
-        return library is not None and bool(handles(library))
+        return library is not None and bool(handles(library, gpus))
 
 
 if __name__ == "__main__":
-    sys.exit(measure(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else HZ))
+    sys.exit(measure(Path(sys.argv[1]), float(sys.argv[2]), json.loads(sys.argv[3])))

@@ -16,6 +16,7 @@ from typing import Any
 from engines import _leftovers
 from engines._base import Engine, EngineError
 from engines._explain import log_tail, why_it_ended
+from engines._gpu import visible_gpus
 from engines._machine import require_gpu
 from engines._meter import metering
 from engines._port import port_is_free, require_free_port
@@ -159,7 +160,7 @@ class RunningEngine:
 
 
 class running:  # noqa: N801 - reads as a word: `with running(engine, log, ...) as alive:`
-    """An engine's life as a context: started and ready inside, gone after; the GPU metered into `gpu_log` meanwhile.
+    """An engine's life as a context: started and ready inside, gone after; its GPUs metered into `gpu_log` meanwhile.
 
     Raises:
         EngineError: on entry, as `RunningEngine.start`.
@@ -173,7 +174,7 @@ class running:  # noqa: N801 - reads as a word: `with running(engine, log, ...) 
 
     def __enter__(self) -> RunningEngine:
         with ExitStack() as stack:
-            stack.enter_context(metering(self._gpu_log))
+            stack.enter_context(metering(self._gpu_log, visible_gpus(self._life.engine.env())))
             self._life.start(self._ready_timeout_s)
             self._stack = stack.pop_all()
         return self._life

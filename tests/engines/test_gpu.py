@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,12 +65,12 @@ class FakeNvml(SimpleNamespace):
         return unsupported
 
 
-def play(monkeypatch: pytest.MonkeyPatch, library: FakeNvml | None) -> None:
+def play(monkeypatch: pytest.MonkeyPatch, library: FakeNvml | None, place: str = "engines._gpu.nvml") -> None:
     @contextmanager
     def nvml() -> Iterator[Any]:
         yield library
 
-    monkeypatch.setattr("engines._gpu.nvml", nvml)
+    monkeypatch.setattr(place, nvml)
 
 
 @pytest.mark.parametrize(("slots", "seen_gib"), [(4, 19.9), (8, 24.6)])
@@ -233,33 +234,40 @@ NVML_CLOCK_SM = NVML_CLOCK_MEM = NVML_TEMPERATURE_GPU = 0
 class M: used, free, total = 2**30, 2**30, 2**31
 def nvmlInit(): pass
 def nvmlShutdown(): pass
-def nvmlDeviceGetCount(): return 1
+def nvmlDeviceGetCount(): return 8
 def nvmlDeviceGetHandleByIndex(i): return i
 def nvmlDeviceGetMemoryInfo(h): return M
-def nvmlDeviceGetPowerUsage(h): return 250000
+def nvmlDeviceGetPowerUsage(h): return 250000 if h == 3 else 75000
 def nvmlDeviceGetTotalEnergyConsumption(h): return int(time.monotonic() * 250000)
-def nvmlDeviceGetCurrentClocksThrottleReasons(h): return 4
+def nvmlDeviceGetCurrentClocksThrottleReasons(h): return 4 if h == 3 else 64
 def nvmlDeviceGetUtilizationRates(h): raise NVMLError
 def nvmlDeviceGetClockInfo(h, k): return 2000
 def nvmlDeviceGetTemperature(h, k): return 61
 """
 
 
-def test_the_meter_writes_readings_in_its_own_process_until_it_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import time
+def readings(out: Path, atleast: int) -> list[dict[str, Any]]:
+    """What the meter has written, once it is so many rows."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and (not out.exists() or out.read_text().count("\n") < atleast):
+        time.sleep(0.05)
+    return [json.loads(line) for line in out.read_text().splitlines()]
 
+
+@pytest.fixture
+def eight_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with eight cards, as the meter's process sees it: the load is on card 3, and the others idle, too hot."""
     (tmp_path / "pynvml.py").write_text(PLAYED_NVML)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("engines._meter._cards", lambda: True)
+    monkeypatch.setattr("engines._meter._cards", lambda gpus: True)
+
+
+@pytest.mark.usefixtures("eight_cards")
+def test_the_meter_writes_readings_in_its_own_process_until_it_is_left(tmp_path: Path) -> None:
     out = tmp_path / "gpu.jsonl"
-    with metering(out, hz=50) as measured:
+    with metering(out, [3], hz=50) as measured:
         assert measured
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline and (not out.exists() or out.read_text().count("\n") < 5):
-            time.sleep(0.05)
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
+        rows = readings(out, 5)
     assert len(rows) >= 5
     stamps = [row["t_ns"] for row in rows]
     assert stamps == sorted(stamps)
@@ -268,9 +276,25 @@ def test_the_meter_writes_readings_in_its_own_process_until_it_is_left(
     assert card["util_percent"] is None
 
 
+@pytest.mark.usefixtures("eight_cards")
+@pytest.mark.parametrize(("told", "cards"), [("3", [3]), ("3,5", [3, 5]), ("GPU-1a2b", list(range(8)))])
+def test_only_the_cards_that_the_engine_uses_are_metered(tmp_path: Path, told: str, cards: list[int]) -> None:
+    engine, out = standin(tmp_path, env={"CUDA_VISIBLE_DEVICES": told}), tmp_path / "gpu.jsonl"
+    with running(engine, tmp_path / "server.log", ready_timeout_s=20, gpu_log=out):
+        rows = readings(out, 1)
+    assert [card["index"] for card in rows[0]["gpus"]] == cards
+
+
 def test_without_nvml_the_meter_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engines._meter._cards", lambda: False)
+    monkeypatch.setattr("engines._meter._cards", lambda gpus: False)
     with metering(tmp_path / "gpu.jsonl") as measured:
+        assert not measured
+    assert not (tmp_path / "gpu.jsonl").exists()
+
+
+def test_an_engine_that_is_shown_no_card_is_not_metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, FakeNvml(), "engines._meter.nvml")
+    with metering(tmp_path / "gpu.jsonl", []) as measured:
         assert not measured
     assert not (tmp_path / "gpu.jsonl").exists()
 
