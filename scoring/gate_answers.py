@@ -8,8 +8,8 @@ import numpy as np
 from scipy import stats
 
 from scoring.gate import Decision, Verdict
-from scoring.sampling import mean_clustered
-from scoring.statistics import mcnemar_p, paired_difference
+from scoring.sampling import PairedProblems
+from scoring.statistics import mcnemar_p
 
 
 def decide_answers(
@@ -18,7 +18,10 @@ def decide_answers(
     pairs: Sequence[tuple[float, float]] | None,
     margin_points: float,
 ) -> Decision:
-    """Whether answers got worse: exact McNemar on paired problems, else Fisher's exact test on the counts.
+    """Whether answers got worse: paired problems where they can be had, else Fisher's exact test on the counts.
+
+    Paired problems are judged by the exact McNemar test; with several samples a problem by the interval clustered by
+    problem, unless too few problems differ to estimate a spread from.
 
     Args:
         baseline: (correct, n) of the earlier run.
@@ -30,19 +33,17 @@ def decide_answers(
         return Decision("not judged", None, None, None, "no problem was asked")
     difference = tonight[0] / tonight[1] - baseline[0] / baseline[1]
     ci = None
-    if pairs is not None and any(share not in (0, 1) for pair in pairs for share in pair):
-        # Several samples a problem: the problem is the unit.
-        _, _, interval = mean_clustered([now - was for was, now in pairs])
-        ci = (interval.low, interval.high) if interval else None
-        p = 0.0 if interval and not interval.holds(0.0) else 1.0
-        evidence = f"mean over {len(pairs)} problems, interval clustered by problem"
-    elif pairs is not None:
-        lost = sum(was > now for was, now in pairs)
-        won = sum(now > was for was, now in pairs)
-        p = mcnemar_p(won, lost)
-        exact = paired_difference(won, lost, len(pairs))
-        ci = (exact.low, exact.high)
+    if pairs is not None:
+        problems = PairedProblems([now - was for was, now in pairs])
+        lost, won = problems.lost, problems.gained
+        p, interval = mcnemar_p(won, lost), problems.score_interval()
         evidence = f"{lost} lost, {won} won of {len(pairs)} problems, McNemar p = {p:.3g}"
+        several_samples = any(share not in (0, 1) for pair in pairs for share in pair)
+        if several_samples and not problems.few and (clustered := problems.interval()):
+            interval = clustered
+            p = 1.0 if interval.holds(0.0) else 0.0
+            evidence = f"mean over {len(pairs)} problems, interval clustered by problem"
+        ci = (interval.low, interval.high)
     else:
         table = np.array([[baseline[0], baseline[1] - baseline[0]], [tonight[0], tonight[1] - tonight[0]]])
         p = float(stats.fisher_exact(table).pvalue)

@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from records import JsonObject
 from scoring import verdict
 from scoring.grading import Outcomes
-from scoring.sampling import mean_clustered, pass_at_k
-from scoring.statistics import EQUIVALENCE_CONFIDENCE, paired_difference, wilson
+from scoring.sampling import FEWEST_DIFFERING, PairedProblems, mean_clustered, pass_at_k
+from scoring.statistics import EQUIVALENCE_CONFIDENCE, wilson
 
 DEFAULT_MARGIN_POINTS = 2.0
-FEWEST_DIFFERING = 6
-"""With fewer problems that differ no sign test reaches 5%, and a spread estimated from them is worth nothing."""
 
 
 def engine_summary(outcomes: Outcomes) -> JsonObject:
@@ -104,15 +102,10 @@ def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> Js
             "text": told.words.text,
         }
     differences = [after[prompt_id] - before[prompt_id] for prompt_id in before]
-    difference, _, ci = mean_clustered(differences)
-    _, _, narrow = mean_clustered(differences, EQUIVALENCE_CONFIDENCE)
-    gained, fell = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
-    few = gained + fell < FEWEST_DIFFERING
-    if few:
-        # Too little spread to go by: the t interval would be a point, or nearly. Each problem is then one flip at most.
-        ci = paired_difference(gained, fell, len(differences))
-        narrow = paired_difference(gained, fell, len(differences), EQUIVALENCE_CONFIDENCE)
-    words = verdict.clustered(difference, ci, narrow, margin, len(differences), few=few)
+    problems = PairedProblems(differences)
+    difference = mean_clustered(differences)[0]
+    ci, narrow = problems.interval(), problems.interval(EQUIVALENCE_CONFIDENCE)
+    words = verdict.clustered(difference, ci, narrow, margin, len(differences), few=problems.few)
     return found | {
         "difference": difference,
         "ci": ci.as_list() if ci else None,

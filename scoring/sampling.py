@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from scoring.statistics import Interval
+from scoring.statistics import Interval, paired_difference
 
 Outcomes = Sequence[Sequence[bool]]
 """One row a problem, one value a sample."""
+
+FEWEST_DIFFERING = 6
+"""With fewer problems that differ no sign test reaches 5%, and a spread estimated from them is worth nothing."""
 
 
 def mean_clustered(
@@ -38,6 +42,34 @@ def mean_clustered(
     error = float(means.std(ddof=1)) / math.sqrt(len(means))
     half = float(stats.t.ppf(0.5 + confidence / 2, len(means) - 1)) * error
     return mean, error, Interval(mean - half, mean + half)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedProblems:
+    """How the share of right samples of each problem changed between two runs that asked the same; not empty."""
+
+    changes: Sequence[float]
+
+    @property
+    def gained(self) -> int:
+        return sum(change > 0 for change in self.changes)
+
+    @property
+    def lost(self) -> int:
+        return sum(change < 0 for change in self.changes)
+
+    @property
+    def few(self) -> bool:
+        """Whether fewer problems differ than any exact test could call a difference."""
+        return self.gained + self.lost < FEWEST_DIFFERING
+
+    def score_interval(self, confidence: float = 0.95) -> Interval:
+        """The score interval, each problem that differs taken for one flip."""
+        return paired_difference(self.gained, self.lost, len(self.changes), confidence)
+
+    def interval(self, confidence: float = 0.95) -> Interval | None:
+        """Clustered by problem; where few differ the score interval, since the t interval would be a point, or nearly."""
+        return self.score_interval(confidence) if self.few else mean_clustered(self.changes, confidence)[2]
 
 
 def pass_at_k(outcomes: Outcomes, k: int) -> float:

@@ -3,6 +3,7 @@
 import pytest
 
 from scoring.gate_answers import decide_answers
+from scoring.statistics import paired_difference
 
 
 def test_answers_are_paired_where_both_runs_list_every_problem() -> None:
@@ -21,6 +22,16 @@ def test_several_samples_a_problem_are_clustered_by_problem() -> None:
     worse = [(0.75, 0.25)] * 20 + [(1.0, 0.75)] * 10
     assert decide_answers((70, 120), (70, 120), same, 2.0).verdict == "ok"
     assert decide_answers((90, 120), (42, 120), worse, 2.0).verdict == "regression"
+
+
+def test_fewer_than_six_problems_that_changed_are_no_regression_as_in_the_exact_test() -> None:
+    few = [(1.0, 0.75)] * 4 + [(1.0, 1.0)] * 26
+    decision = decide_answers((120, 120), (116, 120), few, 2.0)
+    assert decision.verdict == "ok"
+    assert decision.ci == tuple(paired_difference(0, 4, 30).as_list())
+    assert decision.evidence == "4 lost, 0 won of 30 problems, McNemar p = 0.125"
+    enough = [(1.0, 0.75)] * 6 + [(1.0, 1.0)] * 24
+    assert decide_answers((120, 120), (114, 120), enough, 2.0).verdict == "regression"
 
 
 def test_answers_without_pairs_fall_back_to_the_counts() -> None:
