@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from driver._shown_profile import shown_profile
 from driver.errors import BenchError, ExitCode
 from driver.profile import Profile, ProfileError, parse_profile
 from engines import gpu_inventory
@@ -28,8 +29,9 @@ def utc_now() -> str:
 
 
 def profile_sha256(profile: Profile) -> str:
-    """The identity of what is asked; a run can only be finished with the profile that began it."""
-    return hashlib.sha256(profile.model_dump_json().encode()).hexdigest()
+    """The identity of what is asked, secrets not among it: a key that was changed makes no other profile."""
+    shown = Profile.model_validate(shown_profile(profile.model_dump(mode="json")))
+    return hashlib.sha256(shown.model_dump_json().encode()).hexdigest()
 
 
 def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workloads: dict[str, Any]) -> JsonObject:
@@ -40,13 +42,15 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
     """
     if folder.manifest.exists():
         manifest = _begun_with(folder, profile, workloads)
+        # An earlier version wrote the secrets down.
+        manifest["profile"] = shown_profile(manifest["profile"])
         manifest["resumed_utc"] = [*manifest.get("resumed_utc", []), utc_now()]
     else:
         manifest = {
             "schema": SCHEMA_VERSION,
             "run_id": folder.run_id,
             "created_utc": utc_now(),
-            "profile": profile.model_dump(mode="json"),
+            "profile": shown_profile(profile.model_dump(mode="json")),
             "profile_path": _shown_path(profile_path),
             "profile_sha256": profile_sha256(profile),
             "host": describe_host(),
@@ -68,7 +72,9 @@ def _begun_with(folder: RunFolder, profile: Profile, workloads: dict[str, Any]) 
         raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
     if not isinstance(manifest.get("profile"), dict):
         raise BenchError(f"{folder.manifest}: holds no profile; the run cannot be finished, start a new one")
-    if changed := first_difference(_as_of_today(manifest["profile"]), profile.model_dump(mode="json")):
+    # Neither refused nor told: a key may have been changed since.
+    before, now = (shown_profile(each) for each in (_as_of_today(manifest["profile"]), profile.model_dump(mode="json")))
+    if changed := first_difference(before, now):
         raise BenchError(
             f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
             " or use another --run-id",

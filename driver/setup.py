@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from driver.errors import BenchError
+from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, resolve_model
 from driver.progress import Display
 from engines import Engine, EngineConfig, EngineError, create
+from engines._secrets import client_key
 from engines.convert import convert
 
 
@@ -16,8 +17,13 @@ def make_engine(section: EngineSection, profile: Profile, display: Display) -> E
     """The engine, with the files that its start needs looked at; a model `convert:DIR` is converted now.
 
     Raises:
-        BenchError: something is missing, or can't be converted.
+        BenchError: something is missing, or can't be converted; or the key for the requests can't be sent.
     """
+    try:
+        # The load sends it to every engine, and would refuse it only once that is up.
+        client_key()
+    except ValueError as error:
+        raise BenchError(str(error), ExitCode.USAGE) from None
     try:
         engine = create(engine_config(section, profile, model_path(section, display)))
         # Before anybody asks for the command line: that needs the binary.

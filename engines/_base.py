@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,11 +11,10 @@ from typing import Any, ClassVar
 
 import requests
 
+from engines._secrets import shown_argv, shown_env
 from engines._vram import ModelShape
 
 HTTP_TIMEOUT_S = 5.0
-SECRET = re.compile(r"key|token$|secret|passw|credential", re.IGNORECASE)
-HIDDEN = "***"
 SHARED_OPTIONS = frozenset({"device", "allow_cotenants"})
 """Options of every kind of engine; see docs/engines.md."""
 
@@ -103,20 +101,11 @@ class Engine(ABC):
 
     def shown_argv(self) -> list[str]:
         """The command line as it may be written down: what follows `--api-key` and the like is hidden."""
-        shown: list[str] = []
-        for word in self.argv():
-            option, equals, _ = word.partition("=")
-            if shown and shown[-1].startswith("-") and "=" not in shown[-1] and SECRET.search(shown[-1]):
-                # A flag without a value, such as --hide-key, is followed by another option.
-                shown.append(word if word.startswith("-") else HIDDEN)
-            else:
-                hide = equals and option.startswith("-") and SECRET.search(option)
-                shown.append(f"{option}={HIDDEN}" if hide else word)
-        return shown
+        return shown_argv(self.argv())
 
     def shown_env(self) -> dict[str, str]:
         """The environment as it may be written down: values of names that look like secrets are hidden."""
-        return {name: HIDDEN if SECRET.search(name) else value for name, value in self.env().items()}
+        return shown_env(self.env())
 
     def on_gpu(self) -> bool:
         """Whether it is meant to run on the GPU, where there is one; `options.device = "cpu"` says no."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import ClassVar
 
-from engines._base import Engine, ReadBack, sha256_text
+from engines._base import Engine, EngineError, ReadBack, sha256_text
+from engines._secrets import client_key, shown_url
 
 
 class Remote(Engine):
@@ -20,7 +20,11 @@ class Remote(Engine):
     @property
     def base_url(self) -> str:
         assert self.config.url is not None
-        return self.config.url.rstrip("/").removesuffix("/v1")
+        # A user and password in it are sent by no request of the load, and must not be written down.
+        return shown_url(self.config.url).rstrip("/").removesuffix("/v1")
+
+    def check(self) -> None:
+        self.auth()
 
     def argv(self) -> list[str]:
         return []
@@ -29,7 +33,10 @@ class Remote(Engine):
         return self.answers("/health") or self.answers("/v1/models")
 
     def auth(self) -> dict[str, str]:
-        key = os.environ.get("ENGINEBENCH_API_KEY") or os.environ.get("OPENAI_API_KEY")
+        try:
+            key = client_key()
+        except ValueError as error:
+            raise EngineError(f"{self.config.name}: {error}") from None
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def read_back(self) -> ReadBack:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from driver.errors import BenchError
-from driver.manifest import first_difference, open_manifest
+from driver.manifest import first_difference, open_manifest, profile_sha256
 from driver.profile import Profile, parse_profile
 from records import RunFolder, read_json, write_json
 
@@ -54,3 +55,37 @@ def test_a_key_that_an_earlier_version_did_not_know_is_no_difference(tmp_path: P
     del manifest["profile"]["error_limit"], manifest["profile"]["engines"][0]["slots"]
     write_json(folder.manifest, manifest)
     assert open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)["resumed_utc"]
+
+
+def with_key(key: str) -> Profile:
+    return profile(
+        url=f"http://reader:{key}@127.0.0.1:9/v1",
+        args=["--api-key", key, f"--hf-token={key}", "--seed", "1"],
+        env={"HF_TOKEN": key, "HTTPS_PROXY": f"http://me:{key}@proxy:3128", "OMP_NUM_THREADS": "2"},
+        request_extras={"top_k": 1, "extra": {"headers": [{"Authorization": f"Bearer {key}"}]}, "stop": ["a"]},
+        options={"api_key": key},
+    )
+
+
+def test_a_runs_manifest_holds_no_secret_of_its_profile_and_the_rest_whole(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    open_manifest(folder, with_key("sk-first"), tmp_path / "p.toml", WORKLOADS)
+    assert "sk-first" not in folder.manifest.read_text()
+    (engine,) = read_json(folder.manifest)["profile"]["engines"]
+    assert engine["url"] == "http://127.0.0.1:9/v1" and engine["args"][-2:] == ["--seed", "1"]
+    assert engine["env"] == {"HF_TOKEN": "***", "HTTPS_PROXY": "http://proxy:3128", "OMP_NUM_THREADS": "2"}
+    assert engine["request_extras"]["top_k"] == 1 and engine["request_extras"]["stop"] == ["a"]
+    assert profile_sha256(with_key("sk-first")) == profile_sha256(with_key("sk-second")) != profile_sha256(profile())
+
+
+def test_a_secret_that_was_changed_neither_stops_a_run_that_goes_on_nor_is_told(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    manifest = open_manifest(folder, with_key("sk-first"), tmp_path / "p.toml", WORKLOADS)
+    open_manifest(folder, with_key("sk-second"), tmp_path / "p.toml", WORKLOADS)
+    # As an earlier version wrote it down.
+    write_json(folder.manifest, manifest | {"profile": with_key("sk-first").model_dump(mode="json")})
+    open_manifest(folder, with_key("sk-second"), tmp_path / "p.toml", WORKLOADS)
+    assert "sk-" not in folder.manifest.read_text()
+    with pytest.raises(BenchError) as refused:
+        open_manifest(folder, profile(url="http://me:sk-third@127.0.0.1:9/v1", args=["sk"]), tmp_path / "p", WORKLOADS)
+    assert "args: was" in str(refused.value) and not re.search("sk-(first|second|third)", str(refused.value))

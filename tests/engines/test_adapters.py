@@ -195,7 +195,8 @@ def test_secrets_are_hidden_in_what_is_written_down(tmp_path: Path) -> None:
 
 
 def test_an_option_that_only_sounds_secret_keeps_its_neighbour(tmp_path: Path) -> None:
-    shown = engine(tmp_path, "llama_cpp", args=("--max-tokens", "5"))
+    words = ("--max-tokens", "5", "--override-kv", "tokenizer.ggml.add_bos_token=bool:false")
+    shown = engine(tmp_path, "llama_cpp", args=words)
     assert shown.shown_argv() == shown.argv()
 
 
@@ -225,6 +226,24 @@ def test_a_remote_engine_sends_the_key_of_the_environment_and_shows_it_nowhere(m
     assert remote.base_url == "http://127.0.0.1:1"
     assert remote.auth() == {"Authorization": "Bearer sk-1"}
     assert "sk-1" not in json.dumps([remote.shown_argv(), remote.shown_env()])
+
+
+def test_a_user_and_password_in_a_url_go_nowhere() -> None:
+    remote = create(EngineConfig(name="r", kind="remote", url="https://me:p@ss@host:8000/v1"))
+    assert remote.base_url == "https://host:8000"
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-1\u2026", "sk\u2013secret-1", "sk-1\u200b", "sk-secret 1", "sk-secret-1\r\nHost: x"]
+)
+def test_a_key_that_no_header_can_carry_is_refused_without_showing_it(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENGINEBENCH_API_KEY", key)
+    remote = create(EngineConfig(name="r", kind="remote", url="http://127.0.0.1:1"))
+    with pytest.raises(EngineError, match="ENGINEBENCH_API_KEY: character") as refused:
+        remote.check()
+    assert "sk" not in str(refused.value) and "\n" not in str(refused.value)
 
 
 def replaced(engine: Engine, **changes: Any) -> Engine:

@@ -1,0 +1,30 @@
+"""A profile as `run.json` may hold it: `${NAME}` has put values of the environment into it, and a run is passed on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engines._secrets import shown_argv, shown_env, shown_fields, shown_url
+from records import JsonObject
+
+
+def shown_profile(profile: JsonObject) -> JsonObject:
+    """A resolved profile with the secrets of its engines hidden, as `engine.json` hides them; again changes nothing."""
+    engines = profile.get("engines")
+    if not isinstance(engines, list):
+        return profile
+    return profile | {"engines": [_shown(engine) if isinstance(engine, dict) else engine for engine in engines]}
+
+
+def _shown(engine: JsonObject) -> JsonObject:
+    shown: dict[str, Any] = {}
+    for key, value in engine.items():
+        if key == "env" and isinstance(value, dict):
+            shown[key] = shown_env(value)
+        elif key == "args" and isinstance(value, list):
+            shown[key] = shown_argv(value)
+        elif key in ("options", "request_extras"):
+            shown[key] = shown_fields(value)
+        else:
+            shown[key] = shown_url(value) if isinstance(value, str) else value
+    return shown
