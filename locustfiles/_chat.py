@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ from locust import User, task
 from locustfiles import _run
 from locustfiles._connection import Connection, StreamError
 from locustfiles._reply import Reply
+from locustfiles._secrets import api_key
 from locustfiles._session import Session
 from locustfiles._tickets import Ticket
 from locustfiles._understand import Exchange, retry_after_s
@@ -24,11 +24,6 @@ _run.install()
 log = logging.getLogger("enginebench")
 
 DEFAULT_MAX_TOKENS = 128
-
-
-def api_key() -> str | None:
-    """The key from the environment; it goes into the request's header and nowhere else."""
-    return os.environ.get("ENGINEBENCH_API_KEY") or os.environ.get("OPENAI_API_KEY") or None
 
 
 class ChatUser(User):
@@ -46,6 +41,7 @@ class ChatUser(User):
         self.session: Session = _run.session(environment)
         self._number = _run.next_user(environment)
         self._seq = 0
+        self._key = api_key()
         self._connection = Connection(self.session.target, keep_raw=self.session.options.keep_raw)
 
     def on_start(self) -> None:
@@ -133,8 +129,7 @@ class ChatUser(User):
         return orjson.dumps(body), body.get("max_tokens", body.get("max_completion_tokens"))
 
     def _request(self, body: bytes) -> bytes:
-        target = self.session.target
-        key = api_key()
+        target, key = self.session.target, self._key
         head = (
             f"POST {target.path}/v1/chat/completions HTTP/1.1\r\n"
             f"Host: {target.authority}\r\n"

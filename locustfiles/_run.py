@@ -17,6 +17,7 @@ from locustfiles._end import end_when_over
 from locustfiles._interrupt import deliver_between_callbacks
 from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._parent import end_with_driver, end_with_master
+from locustfiles._secrets import api_key
 from locustfiles._session import Session
 from locustfiles._tickets import Prompts, Shard
 
@@ -102,6 +103,7 @@ def _refuse_early(environment: Any, options: Any) -> None:
 
     try:
         check(options)
+        api_key()
         where = target(environment.host or options.host)
         Prompts(load_prompts(options.prompts, seed=options.seed), warmup=options.warmup, shard=Shard())
     except (UsageError, TaskError, ValueError) as error:
@@ -120,6 +122,7 @@ def _on_test_start(environment: Any, **_: Any) -> None:
         _master.start(environment)
         return
     try:
+        api_key()
         shard = _worker.shard(environment)
         made = Session(environment, environment.enginebench_scenario, environment.enginebench_kind, shard)
     except UsageError as error:
@@ -135,7 +138,7 @@ def _on_test_start(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, WorkerRunner):
         _worker.start(environment, made)
     watcher = gevent.spawn(end_when_over, environment, made)
-    watcher.link_exception(lambda greenlet: made.close(f"the end of the test failed: {greenlet.exception!r}"))
+    watcher.link_exception(lambda greenlet: made.close(f"the end of the test failed: {_told(greenlet.exception)}"))
 
 
 def _on_test_stopping(environment: Any, **_: Any) -> None:
@@ -175,7 +178,12 @@ def _on_user_error(user_instance: Any, exception: BaseException, **_: Any) -> No
     user = getattr(user_instance, "user", user_instance)
     made = getattr(user.environment, "enginebench", None)
     if isinstance(made, Session):
-        made.fail(f"the load itself failed: {exception!r}")
+        made.fail(f"the load itself failed: {_told(exception)}")
+
+
+def _told(exception: BaseException | None) -> str:
+    # Not its repr, which may hold what it was about: of an encoder all of its input.
+    return f"{type(exception).__name__}: {exception}"
 
 
 def _on_quitting(environment: Any, **_: Any) -> None:
