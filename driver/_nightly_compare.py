@@ -20,6 +20,7 @@ class _Rules(TypedDict):
     higher_is_better: bool
     threshold: float
     aa_sd: float | None
+    interleaved: bool
 
 
 ACCURACY = "accuracy"
@@ -151,8 +152,13 @@ class Judge:
         return decision, _mean(flat), _mean(now)
 
     def _rules(self, tonight: RunInfo, baseline: Baseline, engine: str, cell: str, metric: str) -> _Rules:
-        noise = None if self.choice.mode == "run" else self._noise(tonight, engine, cell, metric)
-        return {"higher_is_better": higher_is_better(metric), "threshold": self.threshold, "aa_sd": noise}
+        interleaved = self.choice.mode == "run"
+        return {
+            "higher_is_better": higher_is_better(metric),
+            "threshold": self.threshold,
+            "aa_sd": None if interleaved else self._noise(tonight, engine, cell, metric),
+            "interleaved": interleaved,
+        }
 
     def _noise(self, tonight: RunInfo, engine: str, cell: str, metric: str) -> float | None:
         """How far good nights of the same series and build lie from one another."""

@@ -18,8 +18,11 @@ from scoring.statistics import welch_ratio
 
 Verdict = Literal["ok", "regression", "improved", "not judged"]
 
-FEWEST_NIGHTS = 5
-"""From so many nights on, the spread between nights itself is the yardstick."""
+FEWEST_NIGHTS = 3
+"""From so many nights on the spread between nights is the yardstick; Student's t widens what few of them tell."""
+
+FEWEST_STEPS = 5
+"""So many steps from night to night are needed for their median to say anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ def decide(
     higher_is_better: bool,
     threshold: float,
     aa_sd: float | None = None,
+    interleaved: bool = False,
 ) -> Decision:
     """Hold tonight's rounds against those of one or more earlier nights (or of another engine tonight: one night).
 
@@ -71,6 +75,7 @@ def decide(
         higher_is_better: whether a larger figure is faster.
         threshold: the least relative effect that counts, 0.03 for 3%.
         aa_sd: standard deviation of the log A/A ratio as the history shows it; None where it is too short.
+        interleaved: the baseline was measured tonight, so that both sides share whatever differs between nights.
 
     Returns:
         "not judged" where a figure is not positive, or there is one round on each side and no history of the noise.
@@ -87,6 +92,9 @@ def decide(
     assert found.ci is not None
     effect = math.log(found.value)
     basis = f"Welch on the logarithms of {len(flat)} and {len(tonight)} rounds"
+    if not interleaved and aa_sd is None:
+        few = "1 night" if len(held) == 1 else f"{len(held)} nights"
+        basis += f", blind to noise from night to night ({few} before)"
     return rule(effect, math.log(found.ci.high) - effect, max(spread_sd(flat, tonight), aa_sd or 0.0), threshold, basis)
 
 
@@ -131,7 +139,7 @@ def night_to_night_sd(nights: Sequence[Sequence[float]]) -> float | None:
     """
     means = [float(np.mean(np.log(night))) for night in nights if len(night) and min(night) > 0]
     steps = np.abs(np.diff(means))
-    return float(np.median(steps)) * 1.4826 if len(steps) >= FEWEST_NIGHTS else None
+    return float(np.median(steps)) * 1.4826 if len(steps) >= FEWEST_STEPS else None
 
 
 def confirmed(first: Decision, second: Decision, pooled: Decision) -> bool:

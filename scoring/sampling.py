@@ -68,7 +68,7 @@ class PairedProblems:
         return paired_difference(self.gained, self.lost, len(self.changes), confidence)
 
     def interval(self, confidence: float = 0.95) -> Interval | None:
-        """Clustered by problem; where few differ the score interval, since the t interval would be a point, or nearly."""
+        """Clustered by problem; the score interval where few differ: the t interval would be a point, or nearly."""
         return self.score_interval(confidence) if self.few else mean_clustered(self.changes, confidence)[2]
 
 

@@ -60,6 +60,31 @@ def test_the_spread_between_nights_counts_although_each_night_is_steady() -> Non
     assert "6 nights" in decision.evidence
 
 
+def nights_apart(rng: random.Random, nights: int) -> list[list[float]]:
+    """Nights of 3 rounds that differ by 2% from one another, and by 0.3% within."""
+    return [rounds(rng, 100 * exp(rng.gauss(0, 0.02)), 3, 0.003) for _ in range(nights)]
+
+
+@pytest.mark.parametrize("nights", [3, 4])
+def test_rounds_of_a_few_nights_are_not_taken_for_independent(nights: int) -> None:
+    rng = random.Random(7)
+    tries = 1000
+    drawn = [nights_apart(rng, nights + 1) for _ in range(tries)]
+    failing = sum(decide(night[1:], night[0], higher_is_better=True, threshold=0.03).fails for night in drawn)
+    assert failing / tries <= 0.035
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+def test_too_few_nights_to_know_their_noise_are_said_to_be_blind_to_it(nights: int) -> None:
+    rng = random.Random(7)
+    rules = {"higher_is_better": True, "threshold": 0.03}
+    base, (tonight,) = nights_apart(rng, nights), nights_apart(rng, 1)
+    blind = f"blind to noise from night to night ({nights} night"
+    assert blind in decide(base, tonight, **rules).evidence  # type: ignore[arg-type]
+    assert "blind" not in decide(base, tonight, aa_sd=0.01, **rules).evidence  # type: ignore[arg-type]
+    assert "blind" not in decide(base, tonight, interleaved=True, **rules).evidence  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("baseline", "tonight"), [([[100.0]], [50.0]), ([], [50.0]), ([[0.0, 1.0]], [1.0, 1.0]), ([[1.0, 1.0]], [])]
 )
