@@ -20,6 +20,7 @@ import click
 from driver import commands
 from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile import ProfileError
+from reporting._escape import terminal
 
 
 class _Commands(click.Group):
@@ -90,8 +91,9 @@ def cli(arguments: list[str] | None = None) -> int:
 
 
 def _say(message: str, code: ExitCode) -> int:
+    # An engine's log is quoted in it, and a file's name may hold anything.
     for line in message.splitlines():
-        click.echo(f"enginebench: {line}", err=True)
+        click.echo(f"enginebench: {terminal(line, limit=None)}", err=True)
     return int(code)
 
 

@@ -15,6 +15,8 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from reporting._escape import terminal
+
 
 def counted(number: int, noun: str) -> str:
     """`1 cell`, `2 cells`."""
@@ -90,9 +92,10 @@ class Display:
         self.cells_total = 0
 
     def say(self, message: str) -> None:
-        """One line of what happens now."""
+        """One line of what happens now; a message may quote an engine: neither escape sequence nor markup works."""
         elapsed = time.monotonic() - self._started
-        self._console.print(f"[{int(elapsed // 60):02d}:{int(elapsed % 60):02d}] {message}", markup=False)
+        line = f"[{int(elapsed // 60):02d}:{int(elapsed % 60):02d}] {terminal(message, limit=None)}"
+        self._console.print(line, markup=False, emoji=False)
 
     @contextmanager
     def cell(self, label: str, total: int | None, capture: Path, *, seen: bool = False) -> Iterator[_CellDisplay]:

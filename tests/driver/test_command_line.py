@@ -15,6 +15,7 @@ import pytest
 
 from driver import cli as module
 from driver.cli import cli
+from driver.errors import BenchError
 from records import read_json
 from tests.driver.bench import PROFILE, QUALITY, Bench, answered, until
 from tests.engines.helpers import ROOT, STANDIN, model_folder
@@ -105,6 +106,26 @@ def test_a_fault_of_ours_is_no_regression(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setenv("ENGINEBENCH_DEBUG", "1")
     assert cli(["run"]) == 4
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_engines_line_in_an_error_reaches_the_terminal_without_its_escape_sequences(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise BenchError("a: its log ends: \x1b]0;title\x07\x1b[31mred")
+
+    monkeypatch.setattr(module._group, "main", fails)
+    assert cli([]) == 4
+    assert one_line(capsys) == "enginebench: a: its log ends: ␛]0;title␇␛[31mred"
+
+
+def test_a_key_that_cannot_be_sent_is_refused_before_an_engine_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\u2026")
+    assert cli(["run", profile(), "--run-id", "r"]) == 2
+    told = one_line(capsys)
+    assert "OPENAI_API_KEY: character 10 of the key" in told and "sk-" not in told
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from driver.progress import CaptureTail, counted
+import pytest
+
+from driver.progress import CaptureTail, Display, counted
 
 
 def line(**changes: object) -> str:
@@ -41,3 +43,9 @@ def test_a_cell_that_goes_on_counts_only_what_is_asked_now(tmp_path: Path) -> No
 
 def test_one_is_not_many() -> None:
     assert [counted(n, "cell") for n in (0, 1, 2, 1000)] == ["0 cells", "1 cell", "2 cells", "1,000 cells"]
+
+
+def test_a_line_that_quotes_an_engine_moves_no_cursor_and_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    Display().say("a: \x1b[2Jgone\rand\nback [red]not red[/red] :warning: \u202eright to left")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("a: ␛[2Jgone␍and␤back [red]not red[/red] :warning: ⟨U+202E⟩right to left")
