@@ -56,9 +56,8 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
             "host": describe_host(),
             "versions": describe_versions(),
             "git": describe_git(),
-            "seeds": {"workloads": profile.seed, "load": profile.seed, "statistics": profile.seed},
+            "seeds": {"workloads": profile.seed, "load": profile.seed},
             "workloads": workloads,
-            "notes": [],
         }
     write_json(folder.manifest, manifest)
     return manifest

@@ -54,7 +54,6 @@ class ReadBack:
     context_per_slot: int | None = None
     slots: int | None = None
     chat_template_sha256: str | None = None
-    reasoning_off: bool | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

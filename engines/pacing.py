@@ -36,7 +36,7 @@ class Pacing(Engine):
 
     def read_back(self) -> ReadBack:
         schedule = asdict(Schedule(**self.config.options))
-        return ReadBack(build="pacing", model=MODEL, slots=None, reasoning_off=True, extra=schedule)
+        return ReadBack(build="pacing", model=MODEL, slots=None, extra=schedule)
 
     def requests(self) -> dict[str, Any]:
         """What really happened to each request since the last time this was asked; see `_pacing_server`."""

@@ -88,7 +88,7 @@ class Xserv(SafetensorsEngine):
     def read_back(self) -> ReadBack:
         model = self.served_model().get("id")
         # Neither context nor slots nor build are told: unknown, and shown so.
-        return ReadBack(model=Path(model).name if model else None, reasoning_off=True)
+        return ReadBack(model=Path(model).name if model else None)
 
     def log_findings(self, log: Path) -> dict[str, Any]:
         """{swap_events, busy_refusals}: lines of the log that tell of KV blocks swapped, and of refusals."""

@@ -1,5 +1,9 @@
 """The event hooks of a streaming request, on `environment.events` beside Locust's own.
 
+- `first_token(record)`: for a request that brought at least one token.
+- `inter_token(record, gaps_ms)`: for one that brought at least two deltas; the milliseconds between their arrivals.
+- `stream_finished(record)`: for every request, failed ones too, after the other two.
+
 They fire once a request, when its stream has closed and was understood, so a listener can cost what it likes without
 moving a stamp. Locust's `request` event fires once a request too: time to first token and inter-token gaps are not
 requests, and would dilute its fail ratio and mix its percentiles.
@@ -10,33 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from locust.event import EventHook, Events
-
-
-class StreamEvents(Events):
-    """Locust's events and three more."""
-
-    first_token: EventHook
-    """
-    Fired for a request that brought at least one token.
-
-    :param record: the request's `records.Record`
-    """
-
-    inter_token: EventHook
-    """
-    Fired for a request that brought at least two deltas.
-
-    :param record: the request's `records.Record`
-    :param gaps_ms: list of the milliseconds between the arrivals of its non-empty deltas
-    """
-
-    stream_finished: EventHook
-    """
-    Fired for every request, failed ones too, after the other two.
-
-    :param record: the request's `records.Record`
-    """
-
 
 HOOKS = ("first_token", "inter_token", "stream_finished")
 

@@ -19,7 +19,6 @@ from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._parent import end_with_driver, end_with_master
 from locustfiles._secrets import api_key
 from locustfiles._session import Session
-from locustfiles._tickets import Prompts, Shard
 
 log = logging.getLogger("enginebench")
 
@@ -105,8 +104,8 @@ def _refuse_early(environment: Any, options: Any) -> None:
         check(options)
         api_key()
         where = target(environment.host or options.host)
-        Prompts(load_prompts(options.prompts, seed=options.seed), warmup=options.warmup, shard=Shard())
-    except (UsageError, TaskError, ValueError) as error:
+        load_prompts(options.prompts, seed=options.seed)
+    except (UsageError, TaskError) as error:
         usage_error(str(error))
     try:
         connection = Connection(where, connect_timeout_s=min(10.0, options.request_timeout))

@@ -41,21 +41,11 @@ class Prompts:
     """The prompts of this process, warm-up and measured ones apart."""
 
     def __init__(self, prompts: Sequence[Prompt], *, warmup: int, shard: Shard) -> None:
-        """Split the pools.
-
-        Raises:
-            ValueError: too few prompts to keep the warm-up ones out of the measurement.
-        """
+        """Split the pools; `load_prompts` sees to it that there is one to warm up with."""
         warm = [prompt for prompt in prompts if prompt.pool == Phase.WARMUP]
         measured = [prompt for prompt in prompts if prompt.pool != Phase.WARMUP]
-        if warmup and not warm:
-            # A user's own file has one pool; its end is given to the warm-up and not measured.
-            if len(measured) < 2:
-                raise ValueError("a warm-up needs prompts that are not measured, but the file holds only one")
-            held_back = min(warmup, len(measured) // 2)
-            measured, warm = measured[:-held_back], measured[-held_back:]
         self.measured = shard.of(measured)
-        self._warm = itertools.cycle(shard.of(warm) or warm) if warm else None
+        self._warm = itertools.cycle(shard.of(warm) or warm) if warmup else None
         self.total = len(measured)
 
     def warmup(self) -> Prompt:

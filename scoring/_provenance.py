@@ -50,13 +50,11 @@ def provenance(run: Run) -> JsonObject:
         "cache": profile.get("cache"),
         "max_seq_len": profile.get("max_seq_len"),
         "objectives": profile.get("objectives"),
-        "order": (manifest.get("plan") or {}).get("order"),
         "engines": {engine: _engine(run, engine) for engine in run.engines},
         "commands": [
             *([f"run_bench.py run {path}"] if path else []),
             f"run_bench.py compare {run.folder.run_id}",
         ],
-        "notes": manifest.get("notes") or [],
     }
 
 

@@ -1,4 +1,4 @@
-"""Which part of a workload is asked, and how often. Standard library only."""
+"""Which part of a workload is asked. Standard library only."""
 
 from __future__ import annotations
 
@@ -37,9 +37,3 @@ def subset_label(*, first: int | None = None, sample: int | None = None, seed: i
     if first is not None:
         return f"first {first}"
     return "all" if sample is None else f"sample of {sample} (seed {seed})"
-
-
-def repeated(prompts: Sequence[Prompt], samples: int = 1) -> list[tuple[Prompt, int]]:
-    """Every measured prompt with its sample number, 0 to k-1; all problems once before any comes again."""
-    measured = [prompt for prompt in prompts if prompt.pool == MEASURE]
-    return [(prompt, sample) for sample in range(samples) for prompt in measured]

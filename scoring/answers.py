@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -217,11 +216,3 @@ def _last_number(text: str) -> _Found | None:
 def _shown(text: str) -> str:
     """An answer as a report shows it: one line without markup."""
     return " ".join(plain(text[:LONGEST]).split())[:80]
-
-
-def methods(grades: Iterator[Grade]) -> dict[str, int]:
-    """How many answers were found in which way; every method is a key."""
-    counts = dict.fromkeys(map(str, Method), 0)
-    for one in grades:
-        counts[one.method] += 1
-    return counts

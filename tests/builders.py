@@ -116,8 +116,7 @@ class RunBuilder:
             "host": {"os": "Linux", "kernel": "6.1", "cpu": "test", "cores": 2, "gpu": None},
             "versions": {"enginebench": "0.1.0", "python": "3.11"},
             "git": None,
-            "seeds": {"profile": self.seed},
-            "notes": [],
+            "seeds": {"workloads": self.seed, "load": self.seed},
         }
 
     def perf(self, cell: str, speeds: Mapping[str, Speed], *, fixed_length: bool = True) -> None:
@@ -209,9 +208,7 @@ class RunBuilder:
             digest = hashlib.sha256(folder.workload(name).read_bytes()).hexdigest()
             n = sum(prompt.pool == "measure" for prompt in prompts)
             told[name] = {"sha256": digest, "n": n, "subset": "all", "revision": None}
-        order = [[engine, number] for number in range(1, self.rounds + 1) for engine in self.engines]
-        cells = [f"{cell['scenario']}.{cell['workload']}" for cell in self.profile["cells"]]
-        self.manifest |= {"run_id": path.name, "profile": self.profile, "plan": {"order": order, "cells": cells}}
+        self.manifest |= {"run_id": path.name, "profile": self.profile}
         write_json(folder.manifest, self.manifest | {"workloads": told | self.manifest.get("workloads", {})})
         for (engine, number), state in self.states.items():
             life = folder.round(engine, number)
@@ -416,7 +413,6 @@ def engine_state(engine: str, number: int) -> JsonObject:
             "context_per_slot": DEFAULT_CONTEXT,
             "slots": 4,
             "chat_template_sha256": "c" * 64,
-            "reasoning_off": True,
             "extra": {},
         },
         "probe": {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scoring._datasets import TaskError, default_data_dir
 from scoring._prompts import MEASURE, WARMUP, Message, Prompt, read_prompts, to_lines, write_prompts
-from scoring._subsets import repeated, subset, subset_label
+from scoring._subsets import subset, subset_label
 from scoring.tasks._task import INSTRUCTION, Options, Task, warmup_problems
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "default_data_dir",
     "load_prompts",
     "read_prompts",
-    "repeated",
     "subset",
     "subset_label",
     "to_lines",

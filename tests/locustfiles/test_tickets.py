@@ -1,6 +1,7 @@
 """Prompts, their shards, and arrival times."""
 
 import itertools
+from pathlib import Path
 from statistics import mean, pstdev
 from types import SimpleNamespace
 
@@ -8,7 +9,8 @@ import pytest
 
 from locustfiles._admission import Admission
 from locustfiles._tickets import Prompts, Shard, arrivals
-from scoring.tasks import Prompt
+from scoring.tasks import Prompt, load_prompts
+from tests.locustfiles.load import prompts_file
 
 
 def prompts(measured: int, warm: int = 0) -> list[Prompt]:
@@ -27,16 +29,17 @@ def test_the_shards_of_all_workers_are_the_whole_without_overlap(workers: int) -
     assert sum(shard.share(20) for shard in shards) == 20
 
 
-def test_warm_up_prompts_are_never_measured() -> None:
-    for pool in (prompts(10, warm=2), prompts(10)):
-        split = Prompts(pool, warmup=4, shard=Shard())
-        warm = {split.warmup().prompt_id for _ in range(20)}
-        assert not warm & {p.prompt_id for p in split.measured}
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_warm_up_prompts_are_never_measured_even_where_there_are_more_workers_than_of_them(index: int) -> None:
+    split = Prompts(prompts(10, warm=2), warmup=4, shard=Shard(index, 3))
+    warm = {split.warmup().prompt_id for _ in range(20)}
+    assert warm == [{"w0"}, {"w1"}, {"w0", "w1"}][index]
+    assert {p.prompt_id for p in split.measured} == {f"m{n}" for n in range(index, 10, 3)}
 
 
-def test_a_file_of_one_prompt_cannot_also_warm_up() -> None:
-    with pytest.raises(ValueError, match="not measured"):
-        Prompts(prompts(1), warmup=1, shard=Shard())
+def test_a_users_own_file_is_measured_whole_and_warmed_up_with_other_prompts(tmp_path: Path) -> None:
+    split = Prompts(load_prompts(str(prompts_file(tmp_path / "one.jsonl", ["a"]))), warmup=1, shard=Shard())
+    assert [p.prompt_id for p in split.measured] == ["p0"] and split.warmup().prompt_id != "p0"
 
 
 def test_every_prompt_is_asked_as_often_as_there_are_samples() -> None:
