@@ -71,10 +71,21 @@ def _complete(record: Record, tokenizer: Tokenizer) -> bool:
     ends = [end for _, end in tokenizer.encode(text, add_special_tokens=False).offsets]
     if record.completion_tokens is None:
         record.completion_tokens, record.token_source = len(ends), SOURCE
-    # Chunks tell no kind: only where they make up the text, thoughts first, is it known which brought what.
-    if record.chunk_tokens is None and sum(record.chunk_chars) == len(text):
+    if record.chunk_tokens is None and sum(record.chunk_chars) == len(text) and _thoughts_came_first(record):
         record.chunk_tokens, record.chunk_token_source = _of_chunks(record.chunk_chars, ends), SOURCE
     return True
+
+
+def _thoughts_came_first(record: Record) -> bool:
+    """Whether the chunks are known to make up thoughts, then answer: they tell no kind, and an engine may mix them.
+
+    Known where there is one kind only, or where all that came before the first piece of the answer is all the thoughts.
+    """
+    if not record.reasoning or not record.text:
+        return True
+    began = record.first_answer_ns
+    before = (chars for ns, chars in zip(record.chunk_ns, record.chunk_chars, strict=False) if began and ns < began)
+    return sum(before) == len(record.reasoning)
 
 
 def _of_chunks(chars: list[int], ends: list[int]) -> list[int]:

@@ -57,8 +57,26 @@ def test_an_answer_without_usage_gets_the_tokens_of_its_text_and_of_each_chunk(t
 
 
 def test_thoughts_count_and_come_first(tmp_path: Path) -> None:
-    found = counted(tmp_path, **untold(reasoning="a b ", text="c", chunk_chars=[4, 1], chunk_ns=[1, 2]))
+    chunks = {"chunk_chars": [4, 1], "chunk_ns": [1, 2], "first_answer_ns": 2}
+    found = counted(tmp_path, **untold(reasoning="a b ", text="c", **chunks))
     assert found.completion_tokens == 3 and found.chunk_tokens == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("chars", "stamps", "first_answer_ns"),
+    [
+        ([1, 4], [1, 2], 1),  # the answer, then a thought
+        ([2, 1, 2], [1, 2, 3], 2),  # the answer between two thoughts
+        ([4, 1], [1, 1], 1),  # read together: either may have come first
+        ([5], [1], 1),  # one delta with both
+    ],
+)
+def test_chunks_stay_unknown_where_the_thoughts_are_not_known_to_have_come_first(
+    tmp_path: Path, chars: list[int], stamps: list[int], first_answer_ns: int
+) -> None:
+    chunks = {"chunk_chars": chars, "chunk_ns": stamps, "first_answer_ns": first_answer_ns}
+    found = counted(tmp_path, **untold(reasoning="a b ", text="c", **chunks))
+    assert found.completion_tokens == 3 and found.chunk_tokens is None
 
 
 def test_chunks_that_do_not_make_up_the_text_stay_unknown(tmp_path: Path) -> None:
