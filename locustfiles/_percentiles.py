@@ -1,6 +1,6 @@
 """Percentiles of a stream of values in bounded memory.
 
-They rest on every single value, up to `EXACT` values; beyond, on bins a thousandth wide, off by 0.1% at most.
+They rest on every single value, up to `EXACT` values; beyond, on bins two thousandths wide, off by 0.1% at most.
 """
 
 from __future__ import annotations

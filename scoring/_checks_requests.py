@@ -15,7 +15,7 @@ SAMPLERS = (
 
 @cell_check("same prompts asked")
 def same_prompts(facts: CellFacts) -> Finding:
-    """Both engines were asked the same texts, as often; and no text was both warm-up and measured."""
+    """Both engines were asked the same texts, as often."""
     mine = _asked(facts.rounds)
     if not mine:
         return failed("nothing was measured")

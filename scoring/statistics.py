@@ -19,7 +19,7 @@ EXACT_BOOTSTRAP_FROM = 500
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A closed interval; iterable as (low, high)."""
+    """A closed interval."""
 
     low: float
     high: float
