@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -241,6 +241,12 @@ def set_aside(path: Path) -> Path | None:
     return aside
 
 
+def _kept(folder: Path, stem: str) -> list[JsonObject]:
+    """The JSON files that were set aside, the earliest first."""
+    found = folder.glob(f"{stem}.partial-*.json")
+    return [read_json(path) for path in sorted(found, key=lambda path: (len(path.name), path.name))]
+
+
 def read_json(path: Path) -> JsonObject:
     """Read one JSON object.
 
@@ -261,6 +267,21 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What engines, scenarios, workloads and runs may be called: their names become folder names."""
 
 
+def workload_name(workload: str) -> str:
+    """What a workload is called: a file by its name without `.jsonl`, any other as it is."""
+    return workload.rpartition("/")[2].removesuffix(".jsonl")
+
+
+def cell_name(scenario: str, workload: str, name: str | None = None) -> str:
+    """What a cell and its folder are called: `<scenario>.<workload>` unless the profile names it."""
+    return name or f"{scenario}.{workload_name(workload)}"
+
+
+def section_name(section: Mapping[str, Any]) -> str:
+    """What the cell of a resolved profile's section is called."""
+    return cell_name(str(section.get("scenario")), str(section.get("workload")), section.get("name"))
+
+
 @dataclass(frozen=True, slots=True)
 class CellFolder:
     """`bench-out/<run>/<engine>/r<k>/<cell>/`: what one cell of one round left."""
@@ -278,6 +299,10 @@ class CellFolder:
     @property
     def name(self) -> str:
         return self.path.name
+
+    def earlier_scenarios(self) -> list[JsonObject]:
+        """scenario.json of each load that began this capture and was cut before its end, the earliest first."""
+        return _kept(self.path, "scenario")
 
     @property
     def complete(self) -> bool:
@@ -311,6 +336,10 @@ class RoundFolder:
     @property
     def gpu(self) -> Path:
         return self.path / "gpu.jsonl"
+
+    def earlier_lives(self) -> list[JsonObject]:
+        """engine.json of each life of this round that ended before all its cells were done, the earliest first."""
+        return _kept(self.path, "engine")
 
     def cell(self, name: str) -> CellFolder:
         return CellFolder(self.path / name)

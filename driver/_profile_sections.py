@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from driver._cell_options import Options, check_options
 from driver._profile_fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
 from engines import KINDS
+from records import cell_name, workload_name
 
 LOCUSTFILES = Path(__file__).resolve().parent.parent / "locustfiles"
 
@@ -115,11 +116,11 @@ class Cell(Section):
     @property
     def label(self) -> str:
         """The cell's name and folder: `<scenario>.<workload>` unless the profile names it."""
-        return self.name or f"{self.scenario}.{Path(self.workload).stem}"
+        return cell_name(self.scenario, self.workload, self.name)
 
     @property
     def workload_name(self) -> str:
-        return Path(self.workload).stem
+        return workload_name(self.workload)
 
 
 class Objectives(Section):

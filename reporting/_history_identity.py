@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from records import JsonObject
+from records import JsonObject, section_name, workload_name
 
 _GPU_KEYS = re.compile(
     r"name|driver.*|vbios|compute_capability|memory_mib|mig.*|ecc.*|power_limit.*|(max|limit|lock|app).*"
@@ -47,19 +47,13 @@ def cell_loads(manifest: Mapping[str, Any]) -> dict[str, str]:
     workloads = manifest.get("workloads") or {}
     loads = {}
     for cell in profile.get("cells") or profile.get("scenarios") or []:
-        name, stem = cell_name(cell)
+        workload = str(cell.get("workload", ""))
         # More rounds change the certainty of a figure, not the figure.
         asked = {key: value for key, value in cell.items() if key not in ("name", "rounds")}
-        prompts = (workloads.get(stem) or {}).get("sha256")
+        prompts = (workloads.get(workload_name(workload)) or {}).get("sha256")
         text = json.dumps([shared, asked, prompts], sort_keys=True, separators=(",", ":"))
-        loads[name] = hashlib.sha256(text.encode()).hexdigest()
+        loads[section_name(cell)] = hashlib.sha256(text.encode()).hexdigest()
     return loads
-
-
-def cell_name(cell: Mapping[str, Any]) -> tuple[str, str]:
-    """A cell's name (its folder) and its workload's, from its section of a resolved profile."""
-    stem = str(cell.get("workload", "")).rsplit("/", 1)[-1].removesuffix(".jsonl")
-    return str(cell.get("name") or f"{cell.get('scenario')}.{stem}"), stem
 
 
 def engine_setup(engine_json: Mapping[str, Any]) -> JsonObject:

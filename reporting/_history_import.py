@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from records import JsonObject, RunFolder, read_json
+from records import JsonObject, RunFolder, read_json, section_name
 from reporting._history_figures import figures, quality
-from reporting._history_identity import cell_loads, cell_name, engine_setup, host_fingerprint
+from reporting._history_identity import cell_loads, engine_setup, host_fingerprint
 from reporting._history_rows import EngineRow, FigureRow, ImportedRun, QualityRow, Status
 from reporting._history_schema import HistoryError
 
@@ -103,6 +103,6 @@ def _unfinished(folder: RunFolder, profile: Mapping[str, Any]) -> bool:
         for cell in profile.get("cells") or profile.get("scenarios") or []:
             # A cell may ask for fewer rounds than the run has.
             for number in range(1, int(cell.get("rounds") or rounds) + 1):
-                if not folder.round(engine["name"], number).cell(cell_name(cell)[0]).complete:
+                if not folder.round(engine["name"], number).cell(section_name(cell)).complete:
                     return True
     return False

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from records import JsonObject
+from records import JsonObject, section_name, workload_name
 from scoring.audit import Status
-from scoring.runs import Round, Run, cell_name, profile_cells
+from scoring.runs import Round, Run, profile_cells
 
 _HOST = ("cpu", "cores", "kernel", "cpu_mhz_max")
 _CELL = ("requests", "duration_s", "samples", "max_tokens", "fixed_length", "users", "warmup", "options")
@@ -65,7 +64,7 @@ def manifest_rows(a: Run, b: Run, engine_a: str | None = None, engine_b: str | N
         row["status"] = Status.WARN.value
     rows.append(row)
     for cell in [cell for cell in a.cells if cell in b.cells]:
-        workload = Path(str(a.cell_profile(cell).get("workload") or cell.partition(".")[2])).stem
+        workload = workload_name(str(a.cell_profile(cell).get("workload") or cell.partition(".")[2]))
         prompts = [((run.manifest.get("workloads") or {}).get(workload) or {}).get("sha256") for run in (a, b)]
         rows.append(_equal(engine, "runs: prompts", *prompts, cell=cell))
         loads = [{key: _section(run, cell).get(key) or None for key in _CELL} for run in (a, b)]
@@ -74,7 +73,7 @@ def manifest_rows(a: Run, b: Run, engine_a: str | None = None, engine_b: str | N
 
 
 def _section(run: Run, cell: str) -> JsonObject:
-    return next((section for section in profile_cells(run.profile) if cell_name(section) == cell), {})
+    return next((section for section in profile_cells(run.profile) if section_name(section) == cell), {})
 
 
 def _weights(run: Run, only: str | None) -> list[str] | None:

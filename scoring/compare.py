@@ -6,9 +6,8 @@ Cells are looked at one by one: read, measured, audited, graded, and let go agai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from records import JsonObject, RunFolder
+from records import JsonObject, RunFolder, workload_name
 from scoring import _breakdown, _gpu, _merge, _summary, audit, divergence, grading, quality
 from scoring._parts import Parts, gpu_series, plain, request_rows
 from scoring._performance import performance_rows
@@ -128,10 +127,10 @@ def _measure(run: Run, life: Round, capture: Capture, parts: Parts) -> tuple[Cap
 def _names(cell: str, section: JsonObject, captures: list[Capture]) -> tuple[str, str]:
     """Scenario and workload of a cell: as the profile says, else as the load process says, else from its name."""
     if section:
-        return str(section["scenario"]), Path(str(section["workload"])).stem
+        return str(section["scenario"]), workload_name(str(section["workload"]))
     told = next((c.scenario for c in captures if c.scenario.get("scenario")), {})
     before, _, after = cell.partition(".")
-    return str(told.get("scenario") or before), Path(str(told.get("workload") or after)).stem
+    return str(told.get("scenario") or before), workload_name(str(told.get("workload") or after))
 
 
 def _prompts(run: Run, workload: str) -> list[Prompt]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import orjson
 
-from records import JsonObject, RoundFolder, RunFolder, read_json
+from records import JsonObject, RoundFolder, RunFolder, read_json, section_name
 from scoring.captures import Capture, load_capture
 
 
@@ -21,6 +20,8 @@ class Round:
     """engine.json; empty where there is none."""
     label: str = ""
     """What the engine is called in the comparison; its own name unless two runs are compared."""
+    earlier: list[JsonObject] = field(default_factory=list)
+    """engine.json of the lives before, where the round was interrupted and finished later."""
 
     @property
     def engine(self) -> str:
@@ -29,6 +30,10 @@ class Round:
     @property
     def number(self) -> int:
         return self.folder.number
+
+    def lives_before(self) -> list[Round]:
+        """The earlier lives of an interrupted round, as far as their end was seen."""
+        return [Round(self.folder, state, self.label) for state in self.earlier if state.get("machine")]
 
     def gpu_rows(self) -> list[JsonObject]:
         """The GPU meter's samples, empty where nothing was measured."""
@@ -69,7 +74,7 @@ class Run:
 
     def cell_profile(self, cell: str) -> JsonObject:
         """The profile's section of a cell; empty where it has none."""
-        return next((section for section in profile_cells(self.profile) if cell_name(section) == cell), {})
+        return next((section for section in profile_cells(self.profile) if section_name(section) == cell), {})
 
     def captures(self, cell: str, engine: str) -> Iterator[tuple[Round, Capture]]:
         """Read one engine's captures of a cell, round by round; a round without any is left out.
@@ -93,11 +98,6 @@ def profile_cells(profile: JsonObject) -> list[JsonObject]:
     return profile.get("cells") or profile.get("scenarios") or []
 
 
-def cell_name(section: JsonObject) -> str:
-    """`<scenario>.<workload>` unless the profile names the cell."""
-    return section.get("name") or f"{section.get('scenario')}.{Path(str(section.get('workload'))).stem}"
-
-
 def load_run(folder: RunFolder) -> Run:
     """Open a run's folder.
 
@@ -119,10 +119,10 @@ def load_run(folder: RunFolder) -> Run:
     run = Run(folder, manifest, engines)
     found: set[str] = set()
     for engine in engines:
-        run.rounds[engine] = [Round(life, _state(life), engine) for life in folder.rounds(engine)]
+        run.rounds[engine] = [Round(life, _state(life), engine, life.earlier_lives()) for life in folder.rounds(engine)]
         for life in run.rounds[engine]:
             found.update(cell.name for cell in life.folder.cells() if cell.requests.exists())
-    asked = [cell_name(section) for section in profile_cells(profile)]
+    asked = [section_name(section) for section in profile_cells(profile)]
     run.cells = [name for name in asked if name in found] + sorted(found.difference(asked))
     return run
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from records import ErrorKind, Record, RunFolder, read_json_lines, read_records, write_json
+from records import ErrorKind, Record, RunFolder, cell_name, read_json_lines, read_records, workload_name, write_json
 
 
 def record(**values: object) -> Record:
@@ -118,3 +118,21 @@ def test_a_write_that_fails_names_the_file_and_not_its_temporary_one(tmp_path: P
     with pytest.raises(OSError) as error:
         write_json(tmp_path / "gone" / "x.json", {})
     assert error.value.filename == str(tmp_path / "gone" / "x.json")
+
+
+@pytest.mark.parametrize(
+    ("workload", "name"),
+    [("gsm8k", "gsm8k"), ("mmlu-0.5", "mmlu-0.5"), ("my/files/q.v2.jsonl", "q.v2"), ("q.jsonl", "q")],
+)
+def test_a_workload_is_called_by_its_file_or_as_it_is(workload: str, name: str) -> None:
+    assert workload_name(workload) == name
+    assert cell_name("single", workload) == f"single.{name}"
+    assert cell_name("single", workload, "mine") == "mine"
+
+
+def test_what_was_set_aside_is_read_in_the_order_of_its_lives(tmp_path: Path) -> None:
+    life = RunFolder(tmp_path).round("a", 1)
+    life.path.mkdir(parents=True)
+    for k in (1, 2, 10):
+        write_json(life.path / f"engine.partial-{k}.json", {"k": k})
+    assert [each["k"] for each in life.earlier_lives()] == [1, 2, 10]
