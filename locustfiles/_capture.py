@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from records import SCHEMA_VERSION, CellFolder, Record, write_json
+from records import SCHEMA_VERSION, CellFolder, Record, set_aside, write_json
 
 
 class CaptureError(OSError):
@@ -23,7 +23,10 @@ class Capture:
         self.counts: dict[str, Any] = {"warmup": 0, "measure": 0, "drain": 0, "ok": 0, "error": 0, "errors_by_kind": {}}
         if self._folder is None:
             return
-        if not append:
+        if append:
+            # What it says of the client holds for the records so far.
+            set_aside(self._folder.scenario)
+        else:
             self._folder.set_aside()
         try:
             self._file = os.open(self._folder.requests, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

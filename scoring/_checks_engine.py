@@ -157,16 +157,19 @@ def alive(facts: EngineFacts) -> Finding:
     def check(life: Round) -> Finding:
         if not life.state:
             return unknown("no engine.json")
-        broken = sorted(life.folder.path.glob("engine.partial-*.json"))
         reason = life.state.get("stop_reason")
         if reason == "died":
             return failed(f"the engine died (exit code {life.state.get('exit_code')})")
+        if died := [earlier for earlier in life.earlier if earlier.get("stop_reason") == "died"]:
+            code = died[0].get("exit_code")
+            return failed(f"the engine died (exit code {code}) and was started again to finish the round")
         if reason is None:
             return unknown("engine.json does not say how the engine ended")
         if reason != "asked":
             return failed(f"the engine's life ended otherwise: {reason}")
-        if broken:
-            return warned(f"started {len(broken) + 1} times in this round: the run was interrupted and finished later")
+        if life.earlier:
+            times = len(life.earlier) + 1
+            return warned(f"started {times} times in this round: the run was interrupted and finished later")
         return passed("it ran from start to stop in one life")
 
     return facts.each(check)

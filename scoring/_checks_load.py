@@ -123,9 +123,7 @@ def client(facts: CellFacts) -> Finding:
     """
 
     def check(round_: RoundFacts) -> Finding:
-        scenario = round_.capture.scenario
-        clients = [scenario.get("client") or {}, *[w.get("client") or {} for w in scenario.get("workers") or []]]
-        told = [c for c in clients if c]
+        told = round_.capture.clients
         if not told:
             return unknown("the load process left no health figures")
         cpu, lag, delay = (_largest(told, key) for key in ("cpu_share", "loop_lag_ms_p99", "send_delay_ms_p99"))
@@ -177,7 +175,8 @@ def timings_agree(facts: CellFacts) -> Finding:
 def no_drift(facts: CellFacts) -> Finding:
     """The last third of a cell is as fast as its first third (median time for a token).
 
-    A warning from 10% on; void only where it is half again as slow, since a shared machine breathes.
+    A warning where they differ, either way, by more than 10% and the spread within the first third; void only beyond
+    50% and that spread, since a shared machine breathes.
     """
 
     def check(round_: RoundFacts) -> Finding:

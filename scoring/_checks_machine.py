@@ -32,7 +32,7 @@ def alone(facts: EngineFacts) -> Finding:
             return failed(f"{len(others)} other on the GPU: {_listed(others)}")
         return passed("no other process on the GPU")
 
-    return facts.each(check)
+    return facts.each_life(check)
 
 
 @engine_check("GPU not throttled")
@@ -79,7 +79,7 @@ def memory_freed(facts: EngineFacts) -> Finding:
             return unknown("no process and no port left; GPU memory was not measured")
         return passed(f"no process, no port left; GPU memory {before:,.0f} MiB before, {after:,.0f} after")
 
-    return facts.each(check)
+    return facts.each_life(check)
 
 
 @engine_check("no swapping")
@@ -94,7 +94,7 @@ def no_swapping(facts: EngineFacts) -> Finding:
             return not_applicable("this kind of engine does not swap")
         return failed(f"{events} swap events in its log") if events else passed("0 swap events in its log")
 
-    return facts.each(check)
+    return facts.each_life(check)
 
 
 def _no_gpu(facts: EngineFacts) -> bool:

@@ -125,6 +125,14 @@ class EngineFacts:
     def each(self, check: Callable[[Round], Finding]) -> Finding:
         return worst((check(life) for life in self.rounds), (life.number for life in self.rounds))
 
+    def each_life(self, check: Callable[[Round], Finding]) -> Finding:
+        """Also over the lives before, where a round was interrupted: cells that were done by then are theirs.
+
+        A life whose end nobody saw (its driver was killed) can tell nothing, and is left to "engine alive".
+        """
+        lives = [one for life in self.rounds for one in (*life.lives_before(), life)]
+        return worst((check(life) for life in lives), (life.number for life in lives))
+
 
 CellCheck = Callable[[CellFacts], Finding]
 EngineCheck = Callable[[EngineFacts], Finding]

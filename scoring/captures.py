@@ -6,7 +6,7 @@ A capture of 10,000 requests of 500 chunks is read in about a second.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,14 @@ class Capture:
     texts: list[str]
     reasonings: list[str]
     origins: dict[str, int]
+    earlier: list[JsonObject] = field(default_factory=list)
+    """scenario.json of each load that began the capture and was cut before its end."""
+
+    @property
+    def clients(self) -> list[JsonObject]:
+        """What each load process that wrote here says of its own health, as far as its end was seen."""
+        told = [one for part in (*self.earlier, self.scenario) for one in (part, *(part.get("workers") or []))]
+        return [one["client"] for one in told if one.get("client")]
 
     @property
     def asked(self) -> JsonObject:
@@ -158,6 +166,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
         texts=texts,
         reasonings=reasonings,
         origins=origins,
+        earlier=folder.earlier_scenarios(),
     )
 
 

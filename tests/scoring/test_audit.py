@@ -381,9 +381,35 @@ def test_an_empty_think_block_is_not_thinking(tmp_path: Path) -> None:
 
 def test_an_interrupted_round_that_was_finished_later_is_a_warning(tmp_path: Path) -> None:
     folder = built().write(tmp_path / "run")
-    (folder.round("cand", 1).path / "engine.partial-1.json").write_text("{}")
-    row = row_of(compare(folder, created="now")["audit"], "engine alive")
+    # Its driver was killed, and could not say how the engine ended.
+    (folder.round("cand", 1).path / "engine.partial-1.json").write_text('{"stop_reason": null, "machine": null}')
+    audit = compare(folder, created="now")["audit"]
+    row = row_of(audit, "engine alive")
     assert (row["status"], "started 2 times" in row["evidence"]) == ("warn", True)
+    assert row_of(audit, "memory freed")["status"] == "pass"
+
+
+def test_a_death_in_an_earlier_life_is_not_forgotten_when_the_round_is_finished(tmp_path: Path) -> None:
+    folder = built().write(tmp_path / "run")
+    earlier = {"stop_reason": "died", "exit_code": 139, "machine": {"processes_left": 2}}
+    (folder.round("cand", 1).path / "engine.partial-1.json").write_text(json.dumps(earlier))
+    comparison = compare(folder, created="now")
+    for check, evidence in (
+        ("engine alive", "died (exit code 139) and was started again"),
+        ("memory freed", "2 of its"),
+    ):
+        row = row_of(comparison["audit"], check)
+        assert (row["status"], evidence in row["evidence"]) == ("fail", True)
+    assert comparison["verdict"]["exit_code"] == 3
+
+
+def test_the_client_of_a_load_that_was_cut_is_judged_with_that_which_finished_it(tmp_path: Path) -> None:
+    folder = built().write(tmp_path / "run")
+    cell = folder.round("cand", 1).cell(QUALITY)
+    earlier = json.loads(cell.scenario.read_text()) | {"client": {"cpu_share": 0.99, "loop_lag_ms_p99": 400.0}}
+    (cell.path / "scenario.partial-1.json").write_text(json.dumps(earlier))
+    row = row_of(compare(folder, created="now")["audit"], "client healthy", "cand", QUALITY)
+    assert (row["status"], "CPU 99%" in row["evidence"]) == ("fail", True)
 
 
 def test_a_resumed_quality_cell_counts_the_later_answer_and_no_error(tmp_path: Path) -> None:
