@@ -6,32 +6,46 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from records import CellFolder, ErrorKind, Phase, Record, read_json, read_records, write_json
+from records import CellFolder, ErrorKind, JsonObject, Phase, Record, read_json, read_records, write_json
 
-_DISTURBED = {ErrorKind.ABORTED, ErrorKind.CONNECT_FAILED, ErrorKind.SILENCE_TIMEOUT, ErrorKind.CANCELLED}
+_CUT = frozenset({ErrorKind.ABORTED, ErrorKind.CONNECT_FAILED, ErrorKind.CANCELLED})
+"""How a load sees that the process which it talks to has ended."""
+_GONE_SILENT = _CUT | {ErrorKind.SILENCE_TIMEOUT}
+"""With a host that is gone nothing ends. A server that hangs looks the same: this needs the evidence of its death."""
 
 
 def mark_engine_gone(folder: CellFolder) -> int:
     """Put down that the engine died under a load; returns how many requests ended with it."""
-    changed = name_cut_requests(folder)
+    changed = _name(folder, _GONE_SILENT)
     if folder.requests.exists() and (changed or not folder.complete):
         # Also where nothing was in flight: what the load did not send is missing.
         _close(folder, list(read_records(folder.requests)), complete=False, reason="the engine died")
     return changed
 
 
-def name_cut_requests(folder: CellFolder) -> int:
+def name_cut_requests(folder: CellFolder, earlier: Iterable[JsonObject]) -> int:
+    """Put down, before a cell goes on, what a driver that was killed could not: it took its engine along.
+
+    An engine that was stopped as asked has cut nothing, and what failed before was its own doing.
+
+    Args:
+        folder: the cell's.
+        earlier: engine.json of the round's earlier lives; one without a `stop_reason` ended with its driver.
+    """
+    return _name(folder, _CUT) if any(life.get("stop_reason") is None for life in earlier) else 0
+
+
+def _name(folder: CellFolder, kinds: frozenset[ErrorKind]) -> int:
     """Name the true cause of the failures at the end of a capture that the engine's end has cut; returns how many.
 
-    Only the run of disturbed records at the end is renamed: an earlier failure had another cause. A driver that was
-    killed took its engine along and could not put this down, so it is done before a cell goes on, too.
+    Only the run of disturbed records at the end is renamed: an earlier failure had another cause.
     """
     if not folder.requests.exists():
         return 0
     records = list(read_records(folder.requests))
     changed = 0
     for record in sorted(records, key=lambda record: record.end_ns, reverse=True):
-        if record.ok or (record.error or {}).get("kind") not in _DISTURBED:
+        if record.ok or (record.error or {}).get("kind") not in kinds:
             break
         record.error = {"kind": ErrorKind.ENGINE_GONE, "message": f"the engine ended; seen as: {record.error}"}
         changed += 1

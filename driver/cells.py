@@ -51,6 +51,9 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
     if not resumed:
         folder.set_aside()
     try:
+        if resumed:
+            earlier = living.run.round(living.life.engine.name, living.life.round).earlier_lives()
+            name_cut_requests(folder, earlier)
         prompts, owed = _prompts(living.run.workload(cell.workload_name), folder, cell, resumed=resumed)
         if resumed and not owed:
             mark_complete(folder)
@@ -93,7 +96,6 @@ def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -
     """The file with what is to be asked, and how many measured requests that makes where all of it is asked once."""
     prompts = tasks.read_prompts(workload)
     if resumed:
-        name_cut_requests(folder)
         prompts = missing_prompts(folder, prompts, cell.samples)
     owed = sum(prompt.pool == "measure" for prompt in prompts) * cell.samples
     if not resumed:

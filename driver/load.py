@@ -21,8 +21,10 @@ from driver.profile import Cell
 from records import CellFolder, read_json, set_aside
 
 ROOT = Path(__file__).resolve().parent.parent
-STOP_GRACE_S = 15.0
-"""How long the load process may take to write down what it has after SIGTERM."""
+STOP_GRACE_S = 5.0
+"""How long the load process may take, once its requests have been drained, to write down what it has."""
+DRAIN_S = 10.0
+"""Of the load, where the cell sets no `drain_timeout`."""
 DEATH_LAG_S = 1.0
 """How long after its end an engine may still pass for alive."""
 USAGE = 2
@@ -47,6 +49,11 @@ class Load:
     keep_raw: bool = False
     """Whether the bytes of failed requests are kept."""
 
+    @property
+    def stop_grace_s(self) -> float:
+        """From SIGTERM to SIGKILL."""
+        return float(self.cell.options.get("drain_timeout", DRAIN_S)) + STOP_GRACE_S
+
     def argv(self) -> list[str]:
         """The command, which also works typed by hand."""
         cell = self.cell
@@ -54,7 +61,8 @@ class Load:
         # Absolute: the load process runs in the checkout, wherever we were started.
         prompts = self.prompts.absolute() if isinstance(self.prompts, Path) else self.prompts
         argv += ["--host", self.host, "--prompts", str(prompts), "--capture-dir", str(self.folder.path.absolute())]
-        argv += ["--engine", self.engine, "--cell", cell.label, "--round", str(self.round), "--seed", str(self.seed)]
+        argv += ["--engine", self.engine, "--cell", cell.label, "--workload", cell.workload_name]
+        argv += ["--round", str(self.round), "--seed", str(self.seed)]
         argv += ["--requests", str(cell.requests or 0), "--warmup", str(cell.warmup)]
         argv += ["--max-tokens", str(cell.max_tokens), "--samples", str(cell.samples)]
         argv += ["--request-extras", json.dumps(self.request_extras)]
@@ -101,7 +109,7 @@ def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[
             on_tick()
             time.sleep(0.1)
     finally:
-        _stop(process)
+        _stop(process, grace_s=load.stop_grace_s)
     code = process.returncode
     # Requests that failed may be the first sign of a death, before the engine's supervisor has said so.
     deadline = time.monotonic() + (DEATH_LAG_S if code else 0.0)
@@ -138,8 +146,8 @@ def _env() -> dict[str, str]:
     return env
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    for sign, grace in ((signal.SIGTERM, STOP_GRACE_S), (signal.SIGKILL, 5.0)):
+def _stop(process: subprocess.Popen[bytes], *, grace_s: float) -> None:
+    for sign, grace in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
         if process.poll() is not None:
             return
         try:

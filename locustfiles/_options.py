@@ -62,6 +62,7 @@ def add_options(parser: Parser) -> None:
     add("--append", action="store_true", default=False, include_in_web_ui=False, help="Go on with a capture")
     add("--keep-raw", action="store_true", default=False, help="Keep the bytes of failed requests in CAPTURE_DIR/raw")
     add("--engine", default="engine", include_in_web_ui=False, help="Label in the records")
+    add("--workload", default="", include_in_web_ui=False, help="Label in the records; empty: what --prompts names")
     add("--cell", default="", include_in_web_ui=False, help="Label in the records")
     add("--round", type=int, default=1, include_in_web_ui=False, help="Label in the records")
 

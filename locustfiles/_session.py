@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from gevent.event import Event
@@ -20,7 +19,7 @@ from locustfiles._health import Health
 from locustfiles._options import UsageError, capture_dir, check, target
 from locustfiles._tickets import Prompts, Shard, Ticket
 from locustfiles._understand import Exchange, understand
-from records import Phase, Record
+from records import Phase, Record, workload_name
 from scoring.tasks import TaskError, load_prompts
 
 log = logging.getLogger("enginebench")
@@ -40,7 +39,7 @@ class Session:
         self.extras = check(options)
         self.target = target(environment.host or options.host)
         self.shard = shard
-        self.workload = Path(options.prompts).stem if options.prompts.endswith(".jsonl") else options.prompts
+        self.workload = options.workload or workload_name(options.prompts)
         self.cell = options.cell or f"{scenario}.{self.workload}"
         try:
             prompts = load_prompts(options.prompts, seed=options.seed)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from driver.afterwards import mark_complete, mark_engine_gone
-from driver.load import _why_incomplete
+from driver._profile_sections import Cell
+from driver.afterwards import mark_complete, mark_engine_gone, name_cut_requests
+from driver.load import Load, _why_incomplete
 from records import CellFolder, ErrorKind, Record, read_records
 
 
@@ -62,6 +63,24 @@ def test_only_the_failures_at_the_end_are_laid_to_an_engine_that_died(tmp_path: 
     scenario = json.loads(folder.scenario.read_text())
     assert scenario["complete"] is False and scenario["incomplete_reason"] == "the engine died"
     assert scenario["counts"]["errors_by_kind"] == {"aborted": 1, "engine_gone": 2}
+
+
+@pytest.mark.parametrize(("stop_reason", "renamed"), [(None, 1), ("the run was stopped", 0), ("asked", 0)])
+def test_what_a_resumed_cell_forgives_is_the_end_of_a_driver_that_was_killed(
+    tmp_path: Path, stop_reason: str | None, renamed: int
+) -> None:
+    folder = captured(tmp_path, record(0, error=ErrorKind.SILENCE_TIMEOUT), record(1, error=ErrorKind.ABORTED))
+    assert name_cut_requests(folder, [{"stop_reason": stop_reason}]) == renamed
+    kinds = [each.error["kind"] for each in read_records(folder.requests) if each.error]
+    # A server that hung was not cut by anybody's end.
+    assert kinds == [ErrorKind.SILENCE_TIMEOUT, ErrorKind.ENGINE_GONE if renamed else ErrorKind.ABORTED]
+
+
+def test_the_load_has_the_time_to_drain_that_its_cell_gives_it() -> None:
+    cell = {"scenario": "single", "workload": "arithmetic", "max_tokens": 8}
+    for options, grace_s in (({}, 15.0), ({"drain_timeout": 60}, 65.0)):
+        load = Load(Cell.model_validate({**cell, "options": options}), CellFolder(Path()), "a", 1, "", None, "", {}, 1)
+        assert load.stop_grace_s == grace_s
 
 
 def test_a_load_that_was_whole_when_its_engine_died_stays_complete(tmp_path: Path) -> None:
