@@ -14,7 +14,8 @@ from locustfiles import _hooks
 from locustfiles._capture import Capture, CaptureError, utc_now
 from locustfiles._messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
 from locustfiles._options import UsageError, capture_dir, check
-from records import Record
+from records import Phase, Record
+from scoring.tasks import TaskError, load_prompts
 
 log = logging.getLogger("enginebench")
 
@@ -66,19 +67,36 @@ def start(environment: Any) -> None:
         return  # Locust starts anew to spread the users of a lost worker; the test is the same.
     clients = [client.id for client in runner.clients.ready or runner.clients.all]
     try:
-        if runner.target_user_count < len(clients):
-            users = f"{runner.target_user_count} user{'s' * (runner.target_user_count != 1)}"
-            raise UsageError(f"--users: {users} for {len(clients)} workers; each needs one: start fewer workers")
-        _deal(environment, sorted(clients))
         check(options)
+        _refuse_idle_workers(len(clients), runner.target_user_count, options)
+        _deal(environment, sorted(clients))
         capture = Capture(capture_dir(options), append=options.append)
-    except (UsageError, CaptureError) as error:
+    except (UsageError, CaptureError, TaskError) as error:
         log.error("%s", error)
+        if environment.web_ui is not None:
+            # The page and the workers stay, for another try; for Locust no test has begun.
+            raise gevent.GreenletExit from None
         environment.process_exit_code = 2
         gevent.spawn(runner.quit)
         return
     environment.enginebench_master = Master(capture, set(clients))
     gevent.spawn(_watch_workers, environment, environment.enginebench_master)
+
+
+def _refuse_idle_workers(workers: int, users: int, options: Any) -> None:
+    """A worker without a user never asks its part, one without a prompt has none to ask: the run would never end.
+
+    Raises:
+        UsageError: there are too few users or prompts.
+        TaskError: the prompts cannot be had.
+    """
+    if users < workers:
+        told = f"{users} user{'s' * (users != 1)}"
+        raise UsageError(f"--users: {told} for {workers} workers; each needs one: start fewer workers")
+    prompts = sum(prompt.pool != Phase.WARMUP for prompt in load_prompts(options.prompts, seed=options.seed))
+    if prompts < workers:
+        told = f"{prompts} prompt{'s' * (prompts != 1)}"
+        raise UsageError(f"--prompts: {told} for {workers} workers; each needs one: start fewer workers")
 
 
 def _deal(environment: Any, clients: list[str]) -> None:

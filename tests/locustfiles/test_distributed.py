@@ -261,3 +261,13 @@ def test_more_workers_than_users_are_refused(tmp_path: Path) -> None:
     assert outcome.code == 2, outcome.stderr[-2000:]
     assert "1 user for 2 workers" in outcome.stderr
     assert asked == 0
+
+
+def test_a_worker_without_a_prompt_is_refused(tmp_path: Path) -> None:
+    """It would look for its next prompt for ever, with the event loop in its hand."""
+    prompts = prompts_file(tmp_path / "own.jsonl", ["the only one"])
+    with ScriptedServer(steady) as server:
+        options = [*two(), "--prompts", str(prompts), "--requests", "6", "--users", "2"]
+        outcome = run("closed_loop", server.url, tmp_path / "out", *options)
+    assert outcome.code == 2, outcome.stderr[-2000:]
+    assert "1 prompt for 2 workers" in outcome.stderr

@@ -96,6 +96,15 @@ def test_two_workers_show_what_their_records_say_behind_a_login_and_across_stops
             assert written["complete"] is (test != 2), written
 
 
+def test_a_mistake_in_the_form_leaves_page_and_workers_for_another_try(tmp_path: Path) -> None:
+    with pacing() as host, web_ui(tmp_path, host, workers=2) as web:
+        web.start(requests="4", max_tokens="8", user_count="1")
+        web.until(lambda live: "1 user for 2 workers" in (live["problem"] or ""))
+        web.start(requests="4", max_tokens="8", user_count="2")
+        web.until(lambda live: (web.summary()["scenario_json"] or {}).get("ended_utc"))
+        assert len(web.records) == 4
+
+
 def test_errors_are_counted_by_kind_and_are_in_no_latency(tmp_path: Path) -> None:
     with pacing() as host, web_ui(tmp_path, host) as web:
         web.start(requests="4", max_tokens="8", model="pacing:bad_json")
