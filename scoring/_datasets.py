@@ -54,7 +54,7 @@ class Problem:
 
 
 def default_data_dir() -> Path:
-    """Where problem sets are kept: `ENGINEBENCH_DATA`, else what was shipped with this checkout, else the user's cache."""
+    """Where problem sets are kept: `ENGINEBENCH_DATA`, else what was shipped with this tree, else the user's cache."""
     if named := os.environ.get(DATA_ENV):
         return Path(named)
     return SHIPPED if SHIPPED.is_dir() else Path.home() / ".cache" / "enginebench" / "data"
