@@ -56,7 +56,7 @@ class Judge:
                 decision, before, now = self._answers(baseline, of_engine, run_id, engine, cell)
             else:
                 decision, before, now = self._speed(baseline, of_engine, tonight, engine, cell, metric)
-            label = self._label(baseline, of_engine)
+            label = self._label(baseline, of_engine, metric)
             evidence = baseline.why_none or decision.evidence
             verdict, ratio, ci, limit = decision.verdict, decision.ratio, decision.ci, decision.limit
             row = Finding(engine, cell, metric, verdict, label, ratio, ci, limit, before, now, None, evidence)
@@ -114,12 +114,14 @@ class Judge:
             return Baseline((tonight.run_id,)), other
         return stored_baseline(self.history, self.choice, tonight, engine, cell), engine
 
-    def _label(self, baseline: Baseline, of_engine: str) -> str | None:
+    def _label(self, baseline: Baseline, of_engine: str, metric: str) -> str | None:
         if not baseline.run_ids:
             return None
         if self.choice.mode == "run":
             return f"{of_engine} tonight"
-        more = f" and {len(baseline.run_ids) - 1} before" if len(baseline.run_ids) > 1 else ""
+        # Answers are held against the newest night alone, problem by problem.
+        before = 0 if metric == ACCURACY else len(baseline.run_ids) - 1
+        more = f" and {before} before" if before else ""
         return f"{baseline.run_ids[0]}{more}"
 
     def _note(self, found: Comparison, tonight: RunInfo, engine: str, baseline: Baseline) -> None:

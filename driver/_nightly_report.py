@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree as Xml
 
 from driver._nightly_result import Finding, NightResult
+from reporting._escape import markdown as md
+from reporting._escape import visible
 from reporting._history_text import columns, figure, printable
 
+_LIMIT = 500
+"""Longer texts are cut: evidence can name every fact of a host."""
 _ORDER = ("regression", "suspected", "unconfirmed", "improved", "ok", "not judged")
 
 
@@ -22,9 +25,9 @@ def terminal(result: NightResult) -> list[str]:
 
 
 def markdown(result: NightResult) -> str:
-    """The night for a CI summary; every word that came from a run is inert in it. Under 60 KB."""
+    """The night for a CI summary; every word that came from a run is inert in it, and cut where it is long."""
     text = [f"## Nightly {_md(result.profile)}: {_md(result.headline)}", ""]
-    text.append(f"Run `{_code(result.run_id)}`, baseline {_md(result.baseline)}, exit code {result.exit_code}.")
+    text.append(f"Run {_md(result.run_id)}, baseline {_md(result.baseline)}, exit code {result.exit_code}.")
     for title, notes in (
         ("Void", result.void),
         ("Series broken", result.breaks),
@@ -104,14 +107,8 @@ def _sorted(findings: list[Finding]) -> list[Finding]:
 
 
 def _md(text: str) -> str:
-    """Inert in Markdown and HTML: no link, no tag, no table cell of its own."""
-    return re.sub(r"([\\`*_\[\]<>|~#!&])", lambda match: f"&#{ord(match[1])};", printable(text))[:2000]
-
-
-def _code(text: str) -> str:
-    return printable(text).replace("`", "'")
+    return md(text, _LIMIT)
 
 
 def _xml(text: str) -> str:
-    """Only what XML 1.0 allows; control characters and escapes are shown, not sent."""
-    return printable(text)
+    return visible(text, None)

@@ -1,5 +1,6 @@
 import json
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -174,6 +175,16 @@ def test_a_window_takes_the_newest_good_nights(tmp_path: Path) -> None:
     result = host.run()
     assert result.findings[0].baseline == f"{runs[-1]} and 4 before"
     assert "5 nights" in result.findings[0].evidence
+
+
+def test_answers_name_the_one_night_that_they_are_held_against(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.options = replace(host.options, choice=Choice("window", 5))
+    marks = {"llama": [True] * 48 + [False] * 2}
+    runs = [host.run(correct=marks).run_id for _ in range(3)]
+    told = {f.metric: f.baseline for f in host.run(correct=marks).findings}
+    assert told["accuracy"] == runs[-1]
+    assert told["output_tok_s"] == f"{runs[-1]} and 2 before"
 
 
 def test_one_engine_is_held_against_stored_figures_without_running_the_other(tmp_path: Path) -> None:
@@ -384,7 +395,7 @@ def test_thirty_nights_fail_exactly_where_the_truth_says(tmp_path: Path) -> None
 
 
 def hostile() -> NightResult:
-    name = "<script>x</script>](javascript:1) | \x1b[31m\u202e`a`"
+    name = "<script>x</script>](javascript:1) | \x1b[31m\u202e`a` https://evil.example @everyone www.evil.example"
     finding = Finding(name, name, name, "regression", name, 0.9, (0.8, 0.95), 0.97, 10.0, 9.0, 9.0, name)
     ok = Finding("llama", "c", "m", "ok", "b", 1.0, (0.9, 1.1), 0.97, 1.0, 1.0, None, "")
     skipped = Finding("llama", "c", "m2", "not judged", None, None, None, None, None, 1.0, None, "none")
@@ -393,7 +404,9 @@ def hostile() -> NightResult:
 
 def test_names_are_inert_in_every_report() -> None:
     text = markdown(hostile())
-    assert "<script" not in text and "](" not in text and "\x1b" not in text and "\u202e" not in text
+    assert "<script" not in text and "\x1b" not in text and "\u202e" not in text
+    # GitHub would make links and mentions of these.
+    assert not re.search(r"(?<!\\)\]\(|https?://|@\w|www\.|(?<!\\)`", text)
     assert len({line.count(" |") for line in text.splitlines() if line.startswith("| ")}) == 1
     assert "\x1b" not in "\n".join(terminal(hostile()))
     suite = Xml.fromstring(junit(hostile()))
