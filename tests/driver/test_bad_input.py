@@ -100,7 +100,10 @@ def test_an_engine_that_dies_in_the_middle_of_a_run_and_the_same_run_goes_on(ben
     assert {record.error["kind"] for record in records(bench.cell(QUALITY)) if record.error} <= {ErrorKind.ENGINE_GONE}
     state = read_json(bench.folder().round("a", 1).engine_json)
     assert state["stop_reason"] == "died" and state["exit_code"] == -signal.SIGKILL
-    assert bench.run("run", profile, "--run-id", "r").code in (0, 3)
+    # The rest is asked, but an engine that died is not what a fair comparison compares.
+    assert bench.run("run", profile, "--run-id", "r").code == 3
+    (report,) = bench.folder().path.glob("comparison-*.md")
+    assert "and was started again to finish the round" in report.read_text()
     require_whole(bench)
     assert set(kept) <= set(answered(bench.cell(QUALITY)))
 
@@ -219,4 +222,5 @@ def test_ctrl_c_in_the_middle_and_the_same_run_goes_on(bench: Bench) -> None:
     assert bench.run("run", profile, "--run-id", "r").code in (0, 3)
     require_whole(bench)
     assert set(kept) <= set(answered(bench.cell(QUALITY)))
+    assert {record.workload for record in records(bench.cell(QUALITY))} == {"arithmetic"}
     assert bench.cell(PERF).requests.read_bytes() == perf
