@@ -24,7 +24,7 @@ class Card:
 
 def cards(view: View) -> list[tuple[str, list[Card]]]:
     """Per candidate: the throughput ratio of every cell that is not graded, and the answers of every workload."""
-    graded = {cell_of(row) for row in view.rows("quality") if row.get("scenario")}
+    graded = {cell_of(row) for row in view.rows("quality")}
     rates = [r for r in view.rows("performance") if r["metric"] == "output_tok_s" and cell_of(r) not in graded]
     found = []
     for candidate in view.candidates:

@@ -9,15 +9,13 @@ from records import JsonObject
 
 
 def error_kind(row: JsonObject) -> str:
-    """The kind of a failed request's error; comparisons from before messages were kept hold the kind alone."""
-    error = row.get("error")
-    return str(error.get("kind") if isinstance(error, dict) else error or "error")
+    """The kind of a failed request's error."""
+    return str((row["error"] or {}).get("kind") or "error")
 
 
 def error_words(row: JsonObject) -> str:
     """Kind and message of a failed request's error."""
-    error = row.get("error")
-    message = error.get("message") if isinstance(error, dict) else None
+    message = (row["error"] or {}).get("message")
     return f"{error_kind(row)}: {message}" if message else error_kind(row)
 
 

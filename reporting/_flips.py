@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from records import JsonObject
 from reporting._escape import one_line
 from reporting._format import count
-from reporting._view import View, is_flip
+from reporting._view import View, cell_of, is_flip
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class FlipGrid:
 def flip_grids(view: View, most: int = 120) -> list[FlipGrid]:
     """A grid per graded cell; with more problems than fit only those that flipped."""
     grids = []
-    by_cell: dict[tuple[str, str], list[JsonObject]] = {}
+    by_cell: dict[str, list[JsonObject]] = {}
     for row in view.rows("problems"):
-        by_cell.setdefault((str(row.get("cell") or ""), str(row["workload"])), []).append(row)
-    for (cell, workload), rows in by_cell.items():
+        by_cell.setdefault(cell_of(row), []).append(row)
+    for cell, rows in by_cell.items():
         flips = [row for row in rows if is_flip(row)]
         chosen = rows if len(rows) <= most else flips[:most]
         note = f"{count(len(flips), 'flip')} in {count(len(rows), 'problem')}"
@@ -38,9 +38,7 @@ def flip_grids(view: View, most: int = 120) -> list[FlipGrid]:
             for row in chosen
         ]
         if columns:
-            grids.append(
-                FlipGrid(one_line(cell or workload, 80), [one_line(e, 40) for e in view.engines], columns, note)
-            )
+            grids.append(FlipGrid(one_line(cell, 80), [one_line(e, 40) for e in view.engines], columns, note))
     return grids
 
 

@@ -46,7 +46,7 @@ def cell_loads(manifest: Mapping[str, Any]) -> dict[str, str]:
     shared = {key: profile.get(key) for key in ("sampling", "max_seq_len", "thinking", "cache", "seed")}
     workloads = manifest.get("workloads") or {}
     loads = {}
-    for cell in profile.get("cells") or profile.get("scenarios") or []:
+    for cell in profile.get("cells") or []:
         workload = str(cell.get("workload", ""))
         # More rounds change the certainty of a figure, not the figure.
         asked = {key: value for key, value in cell.items() if key not in ("name", "rounds")}

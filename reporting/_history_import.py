@@ -49,9 +49,6 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
     """
     profile = manifest.get("profile") or {}
     run_id = str(comparison.get("run_id") or manifest["run_id"])
-    told = comparison["engines"]
-    cards: dict[str, JsonObject] = told if isinstance(told, dict) else {}
-    engines = [str(name) for name in told]
     status: Status = "complete"
     if (comparison.get("verdict") or {}).get("void") or any(
         row["status"] == "fail" for row in comparison.get("audit", [])
@@ -69,7 +66,7 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
         profile_sha256=manifest.get("profile_sha256"),
         fingerprint=host_fingerprint(manifest),
         status=status,
-        engines=[_engine(name, profile, folder, cards.get(name, {})) for name in engines],
+        engines=[_engine(name, profile, folder, card) for name, card in comparison["engines"].items()],
         cells=cell_loads(manifest),
         figures=found,
         quality=answers,
@@ -100,7 +97,7 @@ def _unfinished(folder: RunFolder, profile: Mapping[str, Any]) -> bool:
     """Whether any cell that the profile asks for has not ended as asked."""
     rounds = int(profile.get("rounds") or 1)
     for engine in profile.get("engines", []):
-        for cell in profile.get("cells") or profile.get("scenarios") or []:
+        for cell in profile.get("cells") or []:
             # A cell may ask for fewer rounds than the run has.
             for number in range(1, int(cell.get("rounds") or rounds) + 1):
                 if not folder.round(engine["name"], number).cell(section_name(cell)).complete:

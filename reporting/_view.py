@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from records import JsonObject
 from reporting._format import LEAD_METRICS, blind, count, ratio, verdict_word
@@ -41,13 +40,12 @@ class View:
 
     @cached_property
     def candidates(self) -> list[str]:
-        return [str(name) for name in self.data.get("engines") or [] if name != self.baseline]
+        return [name for name in self.data["engines"] if name != self.baseline]
 
     def card(self, engine: str) -> JsonObject:
-        """What is known of an engine: build, model, slots ...; empty where `engines` is a list of names."""
-        engines = self.data.get("engines")
-        told = engines.get(engine) if isinstance(engines, dict) else None
-        return told if isinstance(told, dict) else {}
+        """What is known of an engine: build, model, slots ...; empty where the baseline did not run."""
+        told: JsonObject = self.data["engines"].get(engine, {})
+        return told
 
     @property
     def provenance(self) -> JsonObject:
@@ -168,8 +166,8 @@ class View:
 
 
 def cell_of(row: JsonObject) -> str:
-    """The label of a row's cell, `scenario.workload`."""
-    return str(row.get("cell") or f"{row['scenario']}.{row['workload']}")
+    """The label of a row's cell."""
+    return str(row["cell"])
 
 
 def is_flip(row: JsonObject) -> bool:
@@ -186,11 +184,8 @@ def concurrency_of(scenario: str) -> int | None:
 
 
 def rounds_of(engine_row: JsonObject) -> dict[int, float | None]:
-    """Round number -> value, from a mapping or from a list."""
-    rounds: Any = engine_row.get("rounds")
-    if isinstance(rounds, dict):
-        return {int(key): value for key, value in rounds.items()}
-    return dict(enumerate(rounds or [], start=1))
+    """Round number -> value."""
+    return {int(number): value for number, value in (engine_row.get("rounds") or {}).items()}
 
 
 def _known(row: JsonObject) -> bool:

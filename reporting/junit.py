@@ -43,7 +43,7 @@ def junit(comparison: JsonObject) -> str:
         for candidate, told in (row.get("paired") or {}).items():
             verdict = (told or {}).get("verdict")
             kind = {"worse": "failure", "different": "failure", "inconclusive": "skipped", None: "skipped"}.get(verdict)
-            _case(suite, f"{candidate}.{cell_of(row)}" if row.get("cell") else candidate, row["workload"], kind,
+            _case(suite, f"{candidate}.{cell_of(row)}", row["workload"], kind,
                   str((told or {}).get("text") or verdict or "not compared"))  # fmt: skip
     _count(suite)
     _requests(view, Xml.SubElement(suites, "testsuite", name="requests"))

@@ -95,7 +95,7 @@ class Run:
 
 def profile_cells(profile: JsonObject) -> list[JsonObject]:
     """The cells that a resolved profile asks for."""
-    return profile.get("cells") or profile.get("scenarios") or []
+    return profile.get("cells") or []
 
 
 def load_run(folder: RunFolder) -> Run:

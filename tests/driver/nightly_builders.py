@@ -107,10 +107,10 @@ class Night:
                     speed = math.log1p(-self.slower.get(engine, 0.0)) + shared[engine]
                     sign = 1 if unit == "tok/s" else -1
                     rounds = [level * math.exp(sign * (speed + rng.gauss(0, self.noise))) for _ in range(self.rounds)]
-                    told[engine] = {"value": sum(rounds) / len(rounds), "ci": None, "n": 20, "rounds": rounds}
-                rows.append(
-                    {"scenario": scenario, "workload": workload, "metric": metric, "unit": unit, "engines": told}
-                )
+                    by_round = {str(number): value for number, value in enumerate(rounds, start=1)}
+                    told[engine] = {"value": sum(rounds) / len(rounds), "ci": None, "n": 20, "rounds": by_round}
+                names = {"cell": cell, "scenario": scenario, "workload": workload}
+                rows.append(names | {"metric": metric, "unit": unit, "engines": told})
         audit = [{"check": "templates", "engine": None, "cell": None, "status": "pass", "evidence": "same"}]
         if self.void:
             audit.append(
@@ -124,7 +124,7 @@ class Night:
             )
         return {
             "schema_version": 1, "run_id": self.run_id, "created": self.created, "baseline": self.engines[0],
-            "engines": list(self.engines), "performance": rows, "audit": audit,
+            "engines": {engine: {} for engine in self.engines}, "performance": rows, "audit": audit,
             "requests": [], "verdict": {"void": self.void},
             **self.answers(),
         }  # fmt: skip

@@ -134,8 +134,8 @@ def test_a_megabyte_from_a_model_is_cut_and_the_page_stays_under_five() -> None:
     assert "991,808 characters more are in the records." in page
 
 
-def test_an_older_comparison_with_little_in_it_is_reported() -> None:
-    text = shown(html({"baseline": "a", "engines": ["a"], "run_id": "r", "created": "now"}))
+def test_a_comparison_with_little_in_it_is_reported() -> None:
+    text = shown(html({"baseline": "a", "engines": {"a": {}}, "run_id": "r", "created": "now"}))
     assert "Not audited" in text
     assert "No performance cell was measured." in text
 
