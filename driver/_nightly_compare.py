@@ -10,9 +10,10 @@ from driver._nightly_baseline import Baseline, Choice, stored_baseline
 from driver._nightly_result import Finding
 from driver.profile import Profile
 from reporting.history import History, QualityRow, RunInfo
-from reporting.trends import breaks_between, higher_is_better
+from reporting.trends import breaks_between
 from scoring.gate import Decision, confirmed, decide, night_to_night_sd
 from scoring.gate_answers import decide_answers
+from scoring.metrics import higher_is_better
 from scoring.quality import DEFAULT_MARGIN_POINTS
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from records import JsonObject
+from scoring.metrics import WITHIN_RUN, ratio_digits
 
 UNKNOWN = "–"
 
@@ -34,7 +35,6 @@ _NAMES = {
     "peak_vram_mib": "Peak VRAM",
 }
 
-WITHIN_RUN = "bootstrap within one run"
 DAGGER = "†"
 DAGGER_NOTE = f"{DAGGER} One run each: the interval is blind to the noise from run to run."
 
@@ -86,7 +86,7 @@ def _end(value: float, places: int) -> str:
 
 
 def _places(ci: Sequence[float] | None) -> int:
-    return 3 if ci and (ci[1] - ci[0] < 0.015 or min(abs(ci[0] - 1), abs(ci[1] - 1)) < 0.005) else 2
+    return ratio_digits(ci[0], ci[1]) if ci else 2
 
 
 def word(value: object) -> str:

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from reporting._history_series import breaks_between
 from reporting.history import WHOLE_RUN, History, RunInfo
+from scoring.metrics import higher_is_better
 
 ATTRIBUTES = ("run_id", "profile", "builds", "series", "broken_by")
 
@@ -56,7 +57,7 @@ def otava_config(path: str, profile: str, names: list[str]) -> str:
     lines = ["tests:", f"  {_column(profile)}:", "    type: csv", f"    file: {path}", "    time_column: time"]
     lines += [f"    attributes: [{', '.join(ATTRIBUTES)}]", "    metrics:"]
     for name in names:
-        direction = 1 if re.search(r"_s(_whole)?$", name) else -1
+        direction = 1 if higher_is_better(name.rpartition(".")[2]) else -1
         lines += [f"      {name}:", f"        column: {name}", f"        direction: {direction}"]
     return "\n".join([*lines, "    csv_options:", "      delimiter: ','", "      quote_char: '\"'", ""])
 

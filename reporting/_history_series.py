@@ -77,9 +77,3 @@ def series_of(
             points.append(Point(run.run_id, run.created_utc, figure.value, build, tuple(broken)))
         found.append(Series(of_profile, of_engine, of_cell, metric, rows[-1][1].unit, tuple(points)))
     return found
-
-
-def higher_is_better(metric: str) -> bool:
-    """The good direction of a metric of design.md's list; whatever is not a rate or an accuracy is a cost."""
-    rates = ("output_tok_s", "requests_s", "goodput_s", "prefill_tok_s", "accuracy")
-    return metric.startswith(rates)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
+
+from reporting._escape import one_line
 
 
 def printable(text: object) -> str:
-    r"""The text with control, format (ANSI, right-to-left marks), surrogate and private characters as `\uXXXX`."""
-    return "".join(_escaped(char) if unicodedata.category(char) in _HIDDEN else char for char in str(text))
-
-
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-
-
-def _escaped(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+    """The text in one line, whole, with whatever could move a cursor or hide made visible."""
+    return one_line(text, None)
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[object]], *, limit: int = 40) -> list[str]:

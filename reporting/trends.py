@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from records import JsonObject
 from reporting._history_change_points import change_points
-from reporting._history_series import Point, Series, breaks_between, higher_is_better, series_of
+from reporting._history_series import Point, Series, breaks_between, series_of
 from reporting._history_text import figure, printable
 from reporting.history import History
+from scoring.metrics import higher_is_better
 
 __all__ = [
     "Point",
@@ -17,7 +18,6 @@ __all__ = [
     "Shift",
     "Trend",
     "breaks_between",
-    "higher_is_better",
     "lines",
     "series_of",
     "to_json",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from records import JsonObject
 from scoring import verdict
 from scoring.latency import CellFigures
+from scoring.metrics import WITHIN_RUN, unit_and_better
 from scoring.statistics import (
     Interval,
     Ratio,
@@ -55,7 +56,7 @@ def performance_rows(
         told = {engine: _Figure(cell, metric, engine, rounds) for engine, rounds in engines.items()}
         if not any(metric in figures.values for rounds in engines.values() for _, figures in rounds):
             continue
-        unit, better = verdict.unit_and_better(metric)
+        unit, better = unit_and_better(metric)
         rows.append(
             {
                 "cell": cell,
@@ -157,7 +158,7 @@ def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str, margin: flo
         if min(*above.known, *below.known) > 0:
             ratio = welch_ratio(above.known, below.known)
     elif above.draws is not None and below.draws is not None and below.draws.all():
-        ratio = Ratio(ratio.value, percentile_interval(above.draws / below.draws), verdict.WITHIN_RUN)
+        ratio = Ratio(ratio.value, percentile_interval(above.draws / below.draws), WITHIN_RUN)
     # Less energy or memory is better, and no speed.
     better_worse = (verdict.BETTER, verdict.WORSE) if candidate.metric in MACHINE else (verdict.FASTER, verdict.SLOWER)
     words = verdict.speed(ratio, margin, better_worse)

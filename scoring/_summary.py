@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from records import JsonObject
+from scoring.metrics import WITHIN_RUN
 from scoring.percentiles import BEYOND, PERCENTILES
-from scoring.verdict import BLIND_NOTE, WITHIN_RUN
+from scoring.verdict import BLIND_NOTE
 
 DONE, FAILED_REQUESTS, VOID = 0, 1, 3
 """Exit codes (of design): done, requests failed, void."""

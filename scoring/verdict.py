@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from scoring.metrics import WITHIN_RUN, ratio_digits
 from scoring.statistics import (
     EQUIVALENCE_CONFIDENCE,
     Interval,
@@ -19,25 +20,7 @@ from scoring.statistics import (
 FASTER, SLOWER, EQUIVALENT, INCONCLUSIVE = "faster", "slower", "equivalent", "inconclusive"
 BETTER, WORSE = "better", "worse"
 
-WITHIN_RUN = "bootstrap within one run"
-"""The method of an interval that is blind to the noise from run to run."""
-
 BLIND_NOTE = " (one run each: blind to run noise)"
-
-UNITS = {
-    "joules_per_token": ("J/token", "lower"),
-    "peak_vram_mib": ("MiB", "lower"),
-    "output_tok_s": ("tok/s", "higher"),
-    "output_tok_s_whole": ("tok/s", "higher"),
-    "prefill_tok_s": ("tok/s", "higher"),
-    "requests_s": ("1/s", "higher"),
-    "goodput_s": ("1/s", "higher"),
-}
-
-
-def unit_and_better(metric: str) -> tuple[str, str]:
-    """(unit, "higher" or "lower" is better) of a metric; all others are latencies in ms."""
-    return UNITS.get(metric, ("ms", "lower"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +39,7 @@ def speed(ratio: Ratio, margin: float, words: tuple[str, str] = (FASTER, SLOWER)
     """
     if ratio.ci is None:
         return Words(INCONCLUSIVE, f"{ratio.value:.2f}x, inconclusive: no interval")
-    digits = _digits(ratio.ci)
+    digits = ratio_digits(ratio.ci.low, ratio.ci.high)
     figure = f"{ratio.value:.{digits}f}x [{ratio.ci.low:.{digits}f}, {ratio.ci.high:.{digits}f}]"
     low, high = 1 / (1 + margin), 1 + margin
     blind = ratio.method == WITHIN_RUN
@@ -69,12 +52,6 @@ def speed(ratio: Ratio, margin: float, words: tuple[str, str] = (FASTER, SLOWER)
     if ratio.ci.high < bar_low:
         return Words(words[1], f"{figure}, {words[1]}{note}")
     return Words(INCONCLUSIVE, f"{figure}, inconclusive{note or ': more rounds would narrow it'}")
-
-
-def _digits(ci: Interval) -> int:
-    """Two digits, or three where two could not tell the ends apart from each other or from 1."""
-    narrow = ci.high - ci.low < 0.015 or min(abs(ci.low - 1), abs(ci.high - 1)) < 0.005
-    return 3 if narrow else 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@ import pytest
 
 from reporting import _format
 from reporting._view import View
+from scoring.metrics import WITHIN_RUN
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,11 @@ def test_figures_have_the_digits_that_matter(value: float | None, shown: str) ->
 )
 def test_metrics_have_names_for_people(metric: str, name: str) -> None:
     assert _format.metric_name(metric) == name
+
+
+def test_an_interval_from_within_one_run_has_a_dagger() -> None:
+    told = {"value": 0.5, "ci": [0.4, 0.6], "verdict": "slower", "method": WITHIN_RUN}
+    assert _format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower†"
 
 
 def test_an_interval_near_one_shows_on_which_side_it_is() -> None:

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from reporting._history_change_points import change_points
-from reporting._history_export import export_csv
+from reporting._history_export import export_csv, otava_config
 from reporting._history_text import columns, printable
 from reporting.history import History, read_run
 from reporting.trends import Trend, lines, to_json, trends
+from scoring._performance import METRICS
+from scoring.metrics import unit_and_better
 from tests.driver.nightly_builders import HOST, Night
 
 NEW_DRIVER = HOST | {"gpu": [HOST["gpu"][0] | {"driver": "575.20"}]}
@@ -135,13 +137,20 @@ def test_the_csv_has_a_row_a_run_and_counts_series(tmp_path: Path) -> None:
         assert float(rows[0][names[1]]) == figure.value
 
 
+def test_the_export_gives_each_metric_the_direction_that_scoring_gives_it() -> None:
+    for metric in METRICS:
+        told = otava_config("h.csv", "night", [f"llama.single.perf-short.{metric}"])
+        direction = 1 if unit_and_better(metric)[1] == "higher" else -1
+        assert f"direction: {direction}\n" in told, metric
+
+
 def test_a_hostile_name_can_neither_move_the_cursor_nor_run_in_a_spreadsheet(tmp_path: Path) -> None:
     nights = series_of_nights(2)
     nights[0].build = {"llama": "\x1b[2Jb1\u202egnp.exe"}
     with filled(tmp_path, nights) as history:
         text = "\n".join(lines(only(trends(history, "output_tok_s"))))
-        assert "\x1b" not in text and "\u202e" not in text and "\\u001b[2J" in text
+        assert "\x1b" not in text and "\u202e" not in text and "␛[2J" in text
         history.end("n01", note="=cmd()")
         run = history.get("n01")
         assert printable(run.note) == "=cmd()"
-    assert columns(("a", "b"), [["x\ny", None]]) == ["a         b", "x\\u000ay  -"]
+    assert columns(("a", "b"), [["x\ny", None]]) == ["a    b", "x␤y  -"]

@@ -3,6 +3,7 @@
 import pytest
 
 from scoring import verdict
+from scoring.metrics import WITHIN_RUN
 from scoring.statistics import Interval, Ratio
 
 
@@ -30,9 +31,9 @@ def test_speed_has_three_outcomes(low: float, value: float, high: float, word: s
 
 
 def test_one_run_has_to_clear_the_margin_before_it_is_called_different() -> None:
-    assert speed(0.95, 0.97, 0.99, verdict.WITHIN_RUN).word == "inconclusive"
-    assert speed(0.90, 0.92, 0.94, verdict.WITHIN_RUN).word == "slower"
-    assert "blind to run noise" in speed(0.90, 0.92, 0.94, verdict.WITHIN_RUN).text
+    assert speed(0.95, 0.97, 0.99, WITHIN_RUN).word == "inconclusive"
+    assert speed(0.90, 0.92, 0.94, WITHIN_RUN).word == "slower"
+    assert "blind to run noise" in speed(0.90, 0.92, 0.94, WITHIN_RUN).text
 
 
 def test_a_ratio_without_an_interval_is_inconclusive() -> None:

@@ -1,0 +1,35 @@
+"""What every figure is: its unit, its good direction, the digits that its ratio is shown with.
+
+The standard library only: reports and the history read it without loading the statistics.
+"""
+
+from __future__ import annotations
+
+WITHIN_RUN = "bootstrap within one run"
+"""The method of an interval that is blind to the noise from run to run."""
+
+UNITS = {
+    "joules_per_token": ("J/token", "lower"),
+    "peak_vram_mib": ("MiB", "lower"),
+    "output_tok_s": ("tok/s", "higher"),
+    "output_tok_s_whole": ("tok/s", "higher"),
+    "prefill_tok_s": ("tok/s", "higher"),
+    "requests_s": ("1/s", "higher"),
+    "goodput_s": ("1/s", "higher"),
+}
+
+
+def unit_and_better(metric: str) -> tuple[str, str]:
+    """(unit, "higher" or "lower" is better) of a metric; all others are latencies in ms."""
+    return UNITS.get(metric, ("ms", "lower"))
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether a larger figure of this metric is the better one."""
+    return unit_and_better(metric)[1] == "higher"
+
+
+def ratio_digits(low: float, high: float) -> int:
+    """For a ratio in [low, high]: two digits, or three where two could not tell the ends apart or an end from 1."""
+    narrow = high - low < 0.015 or min(abs(low - 1), abs(high - 1)) < 0.005
+    return 3 if narrow else 2
