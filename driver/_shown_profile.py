@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engines._secrets import shown_argv, shown_env, shown_fields, shown_url
 from records import JsonObject
+from secrecy import shown_argv, shown_env, shown_fields, shown_url
 
 
 def shown_profile(profile: JsonObject) -> JsonObject:

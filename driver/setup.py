@@ -9,8 +9,8 @@ from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, resolve_model
 from driver.progress import Display
 from engines import Engine, EngineConfig, EngineError, create
-from engines._secrets import client_key
 from engines.convert import convert
+from secrecy import client_key
 
 
 def make_engine(section: EngineSection, profile: Profile, display: Display) -> Engine:

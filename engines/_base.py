@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import requests
 
-from engines._secrets import shown_argv, shown_env
 from engines._vram import ModelShape
+from secrecy import shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
 SHARED_OPTIONS = frozenset({"device", "allow_cotenants"})

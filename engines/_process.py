@@ -21,13 +21,13 @@ from engines._machine import require_gpu
 from engines._meter import metering
 from engines._port import port_is_free, require_free_port
 from engines._surroundings import Surroundings
+from secrecy import CLIENT_KEYS
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 10.0
 # Supervisor: grace, then its own limit for SIGKILL, then this.
 STOP_LIMIT_S = STOP_GRACE_S + 40.0
 # Keys for the client's requests; no engine needs to see them.
-CLIENT_SECRETS = ("ENGINEBENCH_API_KEY", "OPENAI_API_KEY")
 
 
 class RunningEngine:
@@ -118,7 +118,7 @@ class RunningEngine:
         lifeline_read, self._lifeline = os.pipe()
         status_read, status_write = os.pipe()
         command = [sys.executable, "-m", "engines._supervise", str(lifeline_read), str(status_write), str(STOP_GRACE_S)]
-        environment = {name: value for name, value in os.environ.items() if name not in CLIENT_SECRETS}
+        environment = {name: value for name, value in os.environ.items() if name not in CLIENT_KEYS}
         with self.log.open("wb") as log:
             self._supervisor = subprocess.Popen(
                 [*command, "--", *self.engine.argv()],

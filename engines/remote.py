@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from engines._base import Engine, EngineError, ReadBack, sha256_text
-from engines._secrets import client_key, shown_url
+from secrecy import client_key, shown_url
 
 
 class Remote(Engine):

@@ -13,11 +13,11 @@ from locust import User, task
 from locustfiles import _run
 from locustfiles._connection import Connection, StreamError
 from locustfiles._reply import Reply
-from locustfiles._secrets import api_key
 from locustfiles._session import Session
 from locustfiles._tickets import Ticket
 from locustfiles._understand import Exchange, retry_after_s
 from records import ErrorKind
+from secrecy import client_key
 
 _run.install()
 
@@ -41,7 +41,7 @@ class ChatUser(User):
         self.session: Session = _run.session(environment)
         self._number = _run.next_user(environment)
         self._seq = 0
-        self._key = api_key()
+        self._key = client_key()
         self._connection = Connection(self.session.target, keep_raw=self.session.options.keep_raw)
 
     def on_start(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from locustfiles._capture import utc_now
-from locustfiles._secrets import shown
+from secrecy import shown_fields
 
 if TYPE_CHECKING:
     from locustfiles._session import Session
@@ -51,6 +51,6 @@ def _asked(session: Session) -> dict[str, Any]:
         "samples": options.samples,
         "seed": options.seed,
         "model": options.model or None,
-        "request_extras": shown(session.extras),
+        "request_extras": shown_fields(session.extras),
         "shape": kind,
     }

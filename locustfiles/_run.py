@@ -17,8 +17,8 @@ from locustfiles._end import end_when_over
 from locustfiles._interrupt import deliver_between_callbacks
 from locustfiles._options import UsageError, add_options, check, target
 from locustfiles._parent import end_with_driver, end_with_master
-from locustfiles._secrets import api_key
 from locustfiles._session import Session
+from secrecy import client_key
 
 log = logging.getLogger("enginebench")
 
@@ -98,14 +98,14 @@ def _scenario(environment: Any) -> tuple[str, Any]:
 
 def _refuse_early(environment: Any, options: Any) -> None:
     """Look at what can be wrong before any load: options, prompts, and whether somebody answers."""
-    from scoring.tasks import TaskError, load_prompts
+    from scoring.tasks import load_prompts
 
     try:
         check(options)
-        api_key()
+        client_key()
         where = target(environment.host or options.host)
         load_prompts(options.prompts, seed=options.seed)
-    except (UsageError, TaskError) as error:
+    except ValueError as error:
         usage_error(str(error))
     try:
         connection = Connection(where, connect_timeout_s=min(10.0, options.request_timeout))
@@ -121,10 +121,10 @@ def _on_test_start(environment: Any, **_: Any) -> None:
         _master.start(environment)
         return
     try:
-        api_key()
+        client_key()
         shard = _worker.shard(environment)
         made = Session(environment, environment.enginebench_scenario, environment.enginebench_kind, shard)
-    except UsageError as error:
+    except ValueError as error:
         if environment.web_ui is None and not isinstance(environment.runner, WorkerRunner):
             usage_error(str(error))
         log.error("%s", error)

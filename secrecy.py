@@ -1,4 +1,7 @@
-"""What may be written down of a command line, an environment, a URL or request fields: everything but the secrets."""
+"""The key for the requests, and what may be written down: of a command line, an environment, a URL or request fields.
+
+Everything but the secrets. Standard library only, since the load process imports this.
+"""
 
 from __future__ import annotations
 
