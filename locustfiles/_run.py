@@ -15,7 +15,7 @@ from locustfiles import _collector, _hooks, _master, _master_end, _webui, _worke
 from locustfiles._connection import Connection, StreamError
 from locustfiles._end import end_when_over
 from locustfiles._interrupt import deliver_between_callbacks
-from locustfiles._options import UsageError, add_options, check, target
+from locustfiles._options import add_options, check, target
 from locustfiles._parent import end_with_driver, end_with_master
 from locustfiles._session import Session
 from secrecy import client_key
