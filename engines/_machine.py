@@ -52,7 +52,11 @@ def machine_checks(engine: Engine) -> Iterator[Check]:
         return
     config = engine.config
     yield attempt("port", lambda: require_free_port(config.host, config.port), f"{config.port} is free")
-    yield from gpu_checks(engine)
+    try:
+        yield from gpu_checks(engine)
+    except EngineError as error:
+        # Such as a binary that is not there to be asked; what else is wrong is told all the same.
+        yield Check("gpu", Status.FAIL, str(error))
     yield threads_check(engine)
     yield memory_check(engine)
 
@@ -134,7 +138,7 @@ def threads_check(engine: Engine) -> Check:
     """On a CPU, a core must be left to the load generator: llama.cpp's spinning barrier collapses otherwise."""
     cores = len(os.sched_getaffinity(0))
     threads = engine.config.threads
-    if engine.on_gpu() and gpu_inventory():
+    if _surely_on_gpu(engine) and gpu_inventory():
         return Check("threads", Status.OK, f"{cores} cores; the engine runs on the GPU")
     if threads is None:
         return Check("threads", Status.WARN, f"{cores} cores; set threads to at most {max(1, cores - 1)}")
@@ -154,8 +158,16 @@ def memory_check(engine: Engine) -> Check:
         size = 0
     told = f"{free / 2**30:.1f} GiB of host memory are free, the model's files have {size / 2**30:.1f}"
     # On a GPU the files are only mapped and read through.
-    short = size > free and not engine.on_gpu()
+    short = size > free and not _surely_on_gpu(engine)
     return Check("memory", Status.WARN if short else Status.OK, told)
+
+
+def _surely_on_gpu(engine: Engine) -> bool:
+    """False also where the engine can't tell: the row "gpu" says why, once."""
+    try:
+        return engine.on_gpu()
+    except EngineError:
+        return False
 
 
 def disk_check(folder: Path) -> Check:

@@ -75,6 +75,17 @@ def test_a_model_that_is_still_to_be_converted_gets_every_check(
         assert f" {name}: " in out
 
 
+def test_a_binary_that_is_not_there_hides_no_other_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # llama.cpp looks into its binary to tell whether it runs on the GPU.
+    for text in (PROFILE.replace('"xserv"', '"llama_cpp"'), CONVERTED):
+        assert cli(["doctor", profile(tmp_path, binary="nowhere-to-be-found", text=text)]) == 4
+        told = capsys.readouterr()
+        assert "FAIL gpu: x: no executable 'nowhere-to-be-found'" in told.out
+        for name in ("port", "threads", "memory"):
+            assert f" {name}: " in told.out
+        assert "of the checks failed" in told.err and told.err.count("\n") == 1
+
+
 def test_a_workload_that_was_not_fetched_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
