@@ -31,16 +31,14 @@ def port_is_free(host: str, port: int | None) -> bool:
         return True
 
 
-def require_free_port(host: str, port: int | None) -> None:
-    """Check the port before a start.
+def require_free_port(host: str, port: int | None, *, instead: str = "give the engine another `port`") -> None:
+    """Check the port before a start; `instead` says what else can be done than ending whoever holds it.
 
     Raises:
         EngineError: it is taken; the message names the process where that can be seen.
     """
     if not port_is_free(host, port):
-        raise EngineError(
-            f"port {port} on {host} is in use{_holder(port)}; end that process or give the engine another `port`"
-        )
+        raise EngineError(f"port {port} on {host} is in use{_holder(port)}; end that process or {instead}")
 
 
 def _holder(port: int | None) -> str:

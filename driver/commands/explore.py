@@ -23,10 +23,11 @@ from driver.profile import EngineSection, Profile, load_profile
 from driver.progress import Display
 from driver.setup import make_engine, ready_timeout_s, request_extras
 from engines import EngineConfig, EngineError, create, running
-from engines._port import free_port
+from engines._port import free_port, require_free_port
 from scoring.tasks import TaskError, load_prompts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+WEB_HOST = "127.0.0.1"
 READY_S = 60.0
 STOP_GRACE_S = 20.0
 
@@ -54,6 +55,11 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
     except TaskError as error:
         raise BenchError(f"--prompts {error}", ExitCode.USAGE) from None
     named = None if target.startswith(("http://", "https://")) else _section(target)
+    try:
+        # Before the engine is started, which may take minutes. Locust's own word on it is lost above its table.
+        require_free_port(WEB_HOST, port, instead="give another --port")
+    except EngineError as error:
+        raise BenchError(str(error)) from None
     out = out.absolute()
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -104,7 +110,7 @@ def _serve(url: str, scenario: str, port: int | None, out: Path, options: list[s
     """Run Locust with its web UI until it ends or we are stopped."""
     port = port or free_port()
     argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / f"{scenario}.py"), "--host", url]
-    argv += ["--web-host", "127.0.0.1", "--web-port", str(port), "--capture-dir", str(out), *options]
+    argv += ["--web-host", WEB_HOST, "--web-port", str(port), "--capture-dir", str(out), *options]
     env = {**os.environ, "ENGINEBENCH_DRIVER_PID": str(os.getpid())}
     log = out / "load.log"
     with log.open("wb") as told:
@@ -113,7 +119,7 @@ def _serve(url: str, scenario: str, port: int | None, out: Path, options: list[s
             argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
         )
     try:
-        address = f"http://127.0.0.1:{port}"
+        address = f"http://{WEB_HOST}:{port}"
         _wait_until_up(process, address, log)
         click.echo(f"{address}/?tab=streaming  (loads {url}; records in {out}; Ctrl-C ends it)")
         sys.stdout.flush()

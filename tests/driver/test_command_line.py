@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -325,6 +326,17 @@ def test_what_convert_and_build_cannot_use_is_one_line(
         assert cli(arguments) == 4
         assert says in one_line(capsys)
     assert not (tmp_path / "cache").exists()
+
+
+def test_explore_tells_that_its_port_is_in_use_before_anything_starts(capsys: Capsys) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for target in (f"http://127.0.0.1:{port}", "demo:llama-4slots"):
+            assert cli(["explore", target, "--port", str(port)]) == 4
+            told = one_line(capsys)
+            assert f"port {port} on 127.0.0.1 is in use by pid {os.getpid()}" in told
+            assert "give another --port" in told
+    assert not Path("bench-out").exists()
 
 
 def test_what_explore_cannot_use_is_told_before_anything_starts(capsys: Capsys) -> None:
