@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Literal
 
-from driver.errors import BenchError, ExitCode
+from driver._gate_rules import Choice
 from reporting.history import History, RunInfo
 from reporting.trends import breaks_between
-
-Mode = Literal["pinned", "last-good", "window", "run"]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """How the baseline is chosen; `nights` is the size of a window."""
-
-    mode: Mode
-    nights: int = 1
-
-    def __str__(self) -> str:
-        return f"window:{self.nights}" if self.mode == "window" else self.mode
-
-
-def parse_choice(text: str) -> Choice:
-    """Read `pinned`, `last-good`, `window:N` or `run`.
-
-    Raises:
-        BenchError: another word (exit code 2).
-    """
-    match = re.fullmatch(r"window:(\d{1,4})", text)
-    if match and int(match[1]) >= 2:
-        return Choice("window", int(match[1]))
-    for mode in ("pinned", "last-good", "run"):
-        if text == mode:
-            return Choice(mode)
-    raise BenchError(f"baseline {text!r}: use pinned, last-good, window:N (N of 2 or more) or run", ExitCode.USAGE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
-from driver._nightly_baseline import Baseline, Choice, stored_baseline
+from driver._gate_rules import Choice
+from driver._nightly_baseline import Baseline, stored_baseline
 from driver._nightly_result import Finding
 from driver.profile import Profile
 from reporting.history import History, QualityRow, RunInfo

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from driver._cell_options import Options, check_options
+from driver._gate_rules import check_metrics, parse_choice
 from driver._profile_fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
 from engines import KINDS
 from records import cell_name, workload_name
@@ -138,6 +139,18 @@ class Gate(Section):
     metrics: Listed[str] = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
     baseline: str = "window:7"
     time_limit_s: Seconds | None = None
+
+    @field_validator("metrics")
+    @classmethod
+    def _known_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        check_metrics(value)
+        return value
+
+    @field_validator("baseline")
+    @classmethod
+    def _known_baseline(cls, value: str) -> str:
+        parse_choice(value)
+        return value
 
 
 def scenarios() -> list[str]:

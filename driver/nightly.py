@@ -7,14 +7,13 @@ they are judged, and its verdict before anybody is told.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from driver._gate_rules import Choice
 from driver._nightly_after import old_nights, recent_shifts, void_reasons
-from driver._nightly_baseline import Choice
 from driver._nightly_compare import Judge
 from driver._nightly_guard import TimeLimitError, only_one, time_limit
 from driver._nightly_measure import Measure, Measured, remove_old_folders, tonight_only
@@ -24,7 +23,6 @@ from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
 from driver.profile import Profile
 from reporting.history import GateRow, History, HistoryError, read_run
-from scoring._performance import METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +55,6 @@ def nightly(
     profile = tonight_only(profile, options.engines)
     if options.choice.mode == "run" and len(profile.engines) < 2:
         raise BenchError("baseline run: needs two engines in tonight's run", ExitCode.USAGE)
-    if unknown := [metric for metric in profile.gate.metrics if metric not in METRICS]:
-        close = difflib.get_close_matches(unknown[0], METRICS, n=1)
-        meant = f' (did you mean "{close[0]}"?)' if close else f"; known are {', '.join(METRICS)}"
-        raise BenchError(f"gate.metrics: {unknown[0]!r} is no metric{meant}", ExitCode.USAGE)
     with only_one(options.history.with_name(f"{options.history.name}.lock")):
         created = now or utc_now()
         stamp = "".join(char for char in created if char.isdigit())

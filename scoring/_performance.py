@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from records import JsonObject
 from scoring import verdict
 from scoring.latency import CellFigures
-from scoring.metrics import WITHIN_RUN, unit_and_better
+from scoring.metrics import MACHINE, METRICS, RATES, WITHIN_RUN, unit_and_better
 from scoring.statistics import (
     Interval,
     Ratio,
@@ -25,12 +25,6 @@ from scoring.statistics import (
 )
 
 Floats = NDArray[np.float64]
-
-RATES = ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefill_tok_s")
-LATENCIES = ("ttft_ms", "ttfa_ms", "ttft_scheduled_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms", "e2e_scheduled_ms")
-SUFFIXES = ("p50", "p90", "p95", "p99", "mean")
-MACHINE = ("joules_per_token", "peak_vram_mib")
-METRICS = (*RATES, *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES), *MACHINE)
 
 _QUANTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 

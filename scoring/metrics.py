@@ -1,12 +1,18 @@
-"""What every figure is: its unit, its good direction, the digits that its ratio is shown with.
+"""What every figure is: its name, its unit, its good direction, the digits that its ratio is shown with.
 
-The standard library only: reports and the history read it without loading the statistics.
+The standard library only: profiles, reports and the history read it without loading the statistics.
 """
 
 from __future__ import annotations
 
 WITHIN_RUN = "bootstrap within one run"
 """The method of an interval that is blind to the noise from run to run."""
+
+RATES = ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefill_tok_s")
+LATENCIES = ("ttft_ms", "ttfa_ms", "ttft_scheduled_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms", "e2e_scheduled_ms")
+SUFFIXES = ("p50", "p90", "p95", "p99", "mean")
+MACHINE = ("joules_per_token", "peak_vram_mib")
+METRICS = (*RATES, *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES), *MACHINE)
 
 UNITS = {
     "joules_per_token": ("J/token", "lower"),

@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from driver import _nightly_report as reports
-from driver._nightly_baseline import parse_choice
+from driver._gate_rules import parse_choice
 from driver._nightly_guard import notify, parse_duration
 from driver._nightly_measure import measure_with, take_measured
 from driver._nightly_result import NightResult
 from driver.commands import _history, _options
 from driver.commands._history import one_line_errors
 from driver.completion import ProfileArgument
-from driver.errors import ExitCode
+from driver.errors import BenchError, ExitCode
 from driver.nightly import NightlyOptions, nightly
 from driver.profile import find_profile, load_profile
 from records import write_text
@@ -84,11 +84,15 @@ def command(
     3 void; 4 engine, host or run failure, time limit, or another nightly is running.
     """
     loaded = load_profile(profile)
+    try:
+        choice = parse_choice(baseline or loaded.gate.baseline)
+    except ValueError as error:
+        raise BenchError(f"--baseline: {error}", ExitCode.USAGE) from None
     limit = parse_duration(time_limit) if time_limit else loaded.gate.time_limit_s
     options = NightlyOptions(
         history=history,
         out=out.resolve(),  # The load process runs in another folder; cron may run this in any.
-        choice=parse_choice(baseline or loaded.gate.baseline),
+        choice=choice,
         threshold=threshold or loaded.gate.threshold,
         engines=engines,
         time_limit_s=limit,

@@ -70,6 +70,7 @@ def profile(workload: str = "arithmetic", max_tokens: int = 4) -> str:
         (["report", "gone.json"], "gone.json: No such file or directory; give a comparison-*.json of a run"),
         (["explore", "localhost:8080"], "localhost: no such profile"),
         (["calibrate", "--streams", "few"], "--streams few: numbers above 0 with commas were expected"),
+        (["nightly", "demo", "--baseline", "foo"], "--baseline: 'foo' was given; expected pinned, last-good"),
         (["build", "--cpu", "--cuda-arch", "120"], "--cpu and --cuda-arch exclude each other"),
         (["fetch", "gsm9k"], "gsm9k"),
     ],

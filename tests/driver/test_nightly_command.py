@@ -16,7 +16,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from driver._nightly_baseline import parse_choice
+from driver._gate_rules import parse_choice
 from driver.commands.nightly import command as nightly_command
 from driver.profile import load_profile
 from reporting._history_schema import _V1

@@ -11,8 +11,7 @@ from reporting._history_export import export_csv, otava_config
 from reporting._history_text import columns, printable
 from reporting.history import History, read_run
 from reporting.trends import Trend, lines, to_json, trends
-from scoring._performance import METRICS
-from scoring.metrics import unit_and_better
+from scoring.metrics import METRICS, unit_and_better
 from tests.driver.nightly_builders import HOST, Night
 
 NEW_DRIVER = HOST | {"gpu": [HOST["gpu"][0] | {"driver": "575.20"}]}
