@@ -25,8 +25,13 @@ def end_with_driver() -> None:
 
 
 def end_with_master() -> None:
-    """The same for a worker that `--processes` forked: without its master it would wait a minute for a heartbeat."""
+    """The same for a worker that `--processes` forked: without its master it would wait a minute for a heartbeat.
+
+    It leaves the master's process group, too: a Ctrl-C at the terminal, or a signal to the group, is for the master,
+    which has its workers drain; one that also took it would be gone with all that it had in flight.
+    """
     if os.getpid() != _IMPORTED_BY:
+        os.setpgid(0, 0)
         _end_with(_IMPORTED_BY)
 
 

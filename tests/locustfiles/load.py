@@ -49,13 +49,19 @@ def prompts_file(path: Path, contents: list[str]) -> Path:
 
 
 def start(
-    scenario: str, url: str, folder: Path, *options: str, env: Mapping[str, str] | None = None
+    scenario: str, url: str, folder: Path, *options: str, env: Mapping[str, str] | None = None, group: bool = False
 ) -> subprocess.Popen[str]:
-    """Start a headless run; its capture goes to `folder`."""
+    """Start a headless run; its capture goes to `folder`. With `group` it leads a process group of its own."""
     argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / f"{scenario}.py"), "--headless"]
     argv += ["--host", url, "--capture-dir", str(folder), *options]
     return subprocess.Popen(
-        argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
+        argv,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+        process_group=0 if group else None,
     )
 
 

@@ -115,6 +115,22 @@ print(sent, quits)
 """
 
 
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_is_for_the_master_alone(tmp_path: Path, sign: signal.Signals) -> None:
+    """As a terminal sends a Ctrl-C: the workers that it forked drain when it says so."""
+    with ScriptedServer(steady) as server:
+        options = [*two(), "--requests", "100000", "--users", "4"]
+        process = start("closed_loop", server.url, tmp_path / "out", *options, group=True)
+        wait_for(lambda: len(server.asked) >= 12, process)
+        os.killpg(process.pid, sign)
+        outcome = finish(process, tmp_path / "out")
+        asked = len(server.asked)
+    assert outcome.code == 0, outcome.stderr[-3000:]
+    assert "Traceback" not in outcome.stderr and "is gone" not in outcome.stderr
+    assert outcome.kinds == []
+    assert_whole(outcome, asked)
+
+
 def test_a_second_stop_asks_no_worker_again(tmp_path: Path) -> None:
     # Locust makes one where a worker says only after the first that it has begun; it would kill what is in flight.
     done = subprocess.run([sys.executable, "-c", TWO_STOPS], cwd=ROOT, capture_output=True, text=True, timeout=60)
