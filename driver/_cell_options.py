@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import difflib
-from typing import Any, NoReturn
+import re
+from pathlib import Path
 
-from locustfiles._options import add_options, check
+from locustfiles._options import OF_KIND, check, plain_parser
+
+LOCUSTFILES = Path(__file__).resolve().parent.parent / "locustfiles"
 
 Options = dict[str, str | int | float | bool]
 
-OF_A_CELL = frozenset({"drain_timeout", "retries", "rate", "arrivals", "burstiness"}) | frozenset(
-    {"steps", "step_by", "stop_at_saturation", "ramp"}
-)
+OF_A_CELL = frozenset({"drain_timeout", "retries", *OF_KIND})
 """The options of a scenario that are not keys of the cell, or of the run, themselves."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Locust's, as far as the load's options need it; importing Locust's own would patch this process."""
-
-    def add_argument(self, *flags: Any, include_in_web_ui: bool = True, **given: Any) -> argparse.Action:
-        return super().add_argument(*flags, **given)
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
+def scenarios() -> list[str]:
+    """The names that a cell may use: the files in locustfiles/ without a leading underscore."""
+    return sorted(path.stem for path in LOCUSTFILES.glob("*.py") if not path.name.startswith("_"))
 
 
 def flags(options: Options) -> list[str]:
@@ -35,8 +30,8 @@ def flags(options: Options) -> list[str]:
     return argv
 
 
-def check_options(options: Options) -> None:
-    """Look at names and values.
+def check_options(options: Options, scenario: str) -> None:
+    """Look at names and values, and whether the scenario has a use for them.
 
     Raises:
         ValueError: in one line, what is wrong and what was expected.
@@ -46,6 +41,17 @@ def check_options(options: Options) -> None:
             near = difflib.get_close_matches(name, OF_A_CELL, 1)
             meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(OF_A_CELL))}"
             raise ValueError(f"unknown option {name!r}; {meant}")
-    parser = _Parser(add_help=False, allow_abbrev=False)
-    add_options(parser)
-    check(parser.parse_args(flags(options)))
+    check(plain_parser().parse_args(flags(options)), _of_class(scenario, r'kind = "(\w+)"') or "closed")
+
+
+def exact_users(scenario: str) -> int | None:
+    """How many users a scenario always has; None where a cell may say."""
+    if not _of_class(scenario, "exact_count = (True)"):
+        return None
+    return int(_of_class(scenario, r"fixed_count = (\d+)") or 1)
+
+
+def _of_class(scenario: str, attribute: str) -> str | None:
+    """What the user class in a scenario's file sets; read as text, for importing it would import Locust."""
+    found = re.search(f"^    {attribute}$", (LOCUSTFILES / f"{scenario}.py").read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else None

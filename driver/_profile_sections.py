@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from driver._cell_options import Options, check_options
+from driver._cell_options import Options, check_options, exact_users, scenarios
 from driver._gate_rules import check_metrics, parse_choice
 from driver._profile_fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
 from engines import KINDS
 from records import cell_name, workload_name
-
-LOCUSTFILES = Path(__file__).resolve().parent.parent / "locustfiles"
 
 
 class Sampling(Section):
@@ -108,10 +105,20 @@ class Cell(Section):
             raise ValueError(f"unknown scenario {value!r}; known are {', '.join(known)}")
         return value
 
+    @field_validator("users")
+    @classmethod
+    def _users_of_the_scenario(cls, value: int | None, info: ValidationInfo) -> int | None:
+        scenario = info.data.get("scenario")
+        exact = exact_users(scenario) if scenario else None
+        if exact is not None and value not in (None, exact):
+            raise ValueError(f"{value} was given; {scenario} always has {exact}, closed_loop takes any number")
+        return value
+
     @field_validator("options")
     @classmethod
-    def _known_options(cls, value: Options) -> Options:
-        check_options(value)
+    def _known_options(cls, value: Options, info: ValidationInfo) -> Options:
+        if scenario := info.data.get("scenario"):
+            check_options(value, scenario)
         return value
 
     @property
@@ -151,8 +158,3 @@ class Gate(Section):
     def _known_baseline(cls, value: str) -> str:
         parse_choice(value)
         return value
-
-
-def scenarios() -> list[str]:
-    """The names that a cell may use: the files in locustfiles/ without a leading underscore."""
-    return sorted(path.stem for path in LOCUSTFILES.glob("*.py") if not path.name.startswith("_"))

@@ -30,11 +30,13 @@ class ChatUser(User):
     """One client that sends streaming chat completions, one after the other.
 
     `kind` is the shape of the load: closed (send when the last one has ended), open (send when due), sweep or ramp.
-    `fixed_count` users run unless the command line or the web UI names another number.
+    `fixed_count` users run unless the command line or the web UI names another number, which a scenario with
+    `exact_count` refuses: its name says how many they are.
     """
 
     abstract = True
     kind: ClassVar[str] = "closed"
+    exact_count: ClassVar[bool] = False
 
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)

@@ -13,7 +13,7 @@ from locust.runners import MasterRunner
 from locustfiles import _hooks
 from locustfiles._capture import Capture, CaptureError, utc_now
 from locustfiles._messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
-from locustfiles._options import UsageError, capture_dir, check
+from locustfiles._options import UsageError, capture_dir, check, check_users
 from records import Phase, Record
 from scoring.tasks import TaskError, load_prompts
 
@@ -67,7 +67,8 @@ def start(environment: Any) -> None:
         return  # Locust starts anew to spread the users of a lost worker; the test is the same.
     clients = [client.id for client in runner.clients.ready or runner.clients.all]
     try:
-        check(options)
+        check(options, environment.enginebench_kind)
+        check_users(environment, runner.target_user_count)
         _refuse_idle_workers(len(clients), runner.target_user_count, options)
         _deal(environment, sorted(clients))
         capture = Capture(capture_dir(options), append=options.append)

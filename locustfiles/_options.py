@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from locustfiles._target import Target
 
@@ -51,7 +52,7 @@ def add_options(parser: Parser) -> None:
     add("--drain-timeout", type=float, default=10.0, help="Seconds that requests in flight may still take after a stop")
     add("--retries", type=int, default=0, help="How often a 429 or 503 is asked again, after Retry-After")
     add("--seed", type=int, default=1, help="Seed of prompts and arrivals")
-    add("--rate", type=float, default=1.0, help="open_loop, sweep: requests a second")
+    add("--rate", type=float, default=1.0, help="open_loop: requests a second")
     add("--arrivals", default="poisson", choices=["poisson", "constant", "gamma"], help="open_loop: kind of arrivals")
     add("--burstiness", type=float, default=1.0, help="gamma arrivals: shape; 1 is Poisson, below 1 is burstier")
     add("--steps", default="1,2,4,8", help="sweep: users (or, with --step-by rate, requests a second) of each step")
@@ -67,8 +68,54 @@ def add_options(parser: Parser) -> None:
     add("--round", type=int, default=1, include_in_web_ui=False, help="Label in the records")
 
 
-def check(options: Any) -> dict[str, Any]:
+OF_KIND = {
+    "rate": ("open",),
+    "arrivals": ("open", "sweep"),
+    "burstiness": ("open", "sweep"),
+    "steps": ("sweep",),
+    "step_by": ("sweep",),
+    "stop_at_saturation": ("sweep",),
+    "ramp": ("ramp",),
+}
+"""The options that mean something to some kinds of load only (`ChatUser.kind`)."""
+
+
+class PlainParser(argparse.ArgumentParser):
+    """A parser for the options without Locust; a mistake is a `UsageError`."""
+
+    def add_argument(self, *flags: Any, include_in_web_ui: bool = True, **given: Any) -> argparse.Action:
+        return super().add_argument(*flags, **given)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def plain_parser() -> PlainParser:
+    """A parser that knows the options and nothing else."""
+    parser = PlainParser(add_help=False, allow_abbrev=False)
+    add_options(parser)
+    return parser
+
+
+def check_users(environment: Any, users: int | None) -> None:
+    """Hold a scenario to the number of users in its name.
+
+    Raises:
+        UsageError: another number was asked for.
+    """
+    exact = environment.enginebench_exact
+    if exact and users not in (None, exact):
+        raise UsageError(
+            f"--users {users}: {environment.enginebench_scenario} always has {exact}; closed_loop takes any"
+        )
+
+
+def check(options: Any, kind: str) -> dict[str, Any]:
     """Check what argparse can't; returns the request extras.
+
+    Args:
+        options: as parsed.
+        kind: of load, `ChatUser.kind`.
 
     Raises:
         UsageError: naming the option, and what was expected.
@@ -100,6 +147,11 @@ def check(options: Any) -> dict[str, Any]:
         steps = []
     if not steps or min(steps) <= 0:
         raise UsageError(f"--steps {options.steps}: numbers above 0 with commas were expected")
+    defaults = plain_parser().parse_args([])
+    for name, kinds in OF_KIND.items():
+        if kind not in kinds and getattr(options, name) != getattr(defaults, name):
+            of = " or ".join({"open": "open_loop"}.get(each, each) for each in kinds)
+            raise UsageError(f"--{name.replace('_', '-')}: only {of} has a use for it")
     return extras
 
 

@@ -15,7 +15,7 @@ from locustfiles import _collector, _hooks, _master, _master_end, _webui, _worke
 from locustfiles._connection import Connection, StreamError
 from locustfiles._end import end_when_over
 from locustfiles._interrupt import deliver_between_callbacks
-from locustfiles._options import add_options, check, target
+from locustfiles._options import add_options, check, check_users, target
 from locustfiles._parent import end_with_driver, end_with_master
 from locustfiles._session import Session
 from secrecy import client_key
@@ -70,6 +70,7 @@ def _on_init(environment: Any, **_: Any) -> None:
     scenario, user_class = _scenario(environment)
     environment.enginebench_scenario = scenario
     environment.enginebench_kind = user_class.kind
+    environment.enginebench_exact = user_class.fixed_count if user_class.exact_count else None
     if options.num_users is None:
         options.num_users = user_class.fixed_count or None
     if options.num_users:
@@ -101,7 +102,8 @@ def _refuse_early(environment: Any, options: Any) -> None:
     from scoring.tasks import load_prompts
 
     try:
-        check(options)
+        check(options, environment.enginebench_kind)
+        check_users(environment, options.num_users)
         client_key()
         where = target(environment.host or options.host)
         load_prompts(options.prompts, seed=options.seed)
@@ -121,6 +123,8 @@ def _on_test_start(environment: Any, **_: Any) -> None:
         _master.start(environment)
         return
     try:
+        if not isinstance(environment.runner, WorkerRunner):
+            check_users(environment, environment.runner.target_user_count)
         client_key()
         shard = _worker.shard(environment)
         made = Session(environment, environment.enginebench_scenario, environment.enginebench_kind, shard)

@@ -36,7 +36,7 @@ class Session:
         """
         options = environment.parsed_options
         self.environment, self.options, self.scenario, self.kind = environment, options, scenario, kind
-        self.extras = check(options)
+        self.extras = check(options, kind)
         self.target = target(environment.host or options.host)
         self.shard = shard
         self.workload = options.workload or workload_name(options.prompts)

@@ -7,3 +7,4 @@ class Concurrent4(ChatUser):
     """4 closed-loop users."""
 
     fixed_count = 4
+    exact_count = True

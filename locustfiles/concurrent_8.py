@@ -7,3 +7,4 @@ class Concurrent8(ChatUser):
     """8 closed-loop users."""
 
     fixed_count = 8
+    exact_count = True

@@ -7,3 +7,4 @@ class Single(ChatUser):
     """1 closed-loop user."""
 
     fixed_count = 1
+    exact_count = True

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import requests
 
-from driver._profile_sections import scenarios
+from driver._cell_options import scenarios
 from driver.errors import BenchError, ExitCode, writing
 from driver.load import last_line
 from driver.profile import EngineSection, Profile, load_profile

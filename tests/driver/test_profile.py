@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from driver._cell_options import OF_A_CELL, _Parser
+from driver._cell_options import OF_A_CELL
 from driver._profile_model import Profile
 from driver._profile_sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
 from driver.errors import BenchError
 from driver.load import Load
 from driver.profile import ProfileError, load_profile, parse_profile, resolve_model
 from driver.workloads import load_workload
-from locustfiles._options import add_options
+from locustfiles._options import plain_parser
 from records import CellFolder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +67,8 @@ def test_every_shipped_profile_is_valid(path: Path, monkeypatch: pytest.MonkeyPa
         (changed_cell(options={"rat": 3}), "p.toml: cells[0].options: unknown option 'rat'; did you mean 'rate'?"),
         (changed_cell(options={"requests": 3}), "p.toml: cells[0].options: unknown option 'requests'; known are arr"),
         (changed_cell(options={"arrivals": "x"}), "p.toml: cells[0].options: argument --arrivals: invalid choice: 'x'"),
+        (changed_cell(options={"rate": 4}), "p.toml: cells[0].options: --rate: only open_loop has a use for it"),
+        (changed_cell(users=3), "p.toml: cells[0].users: 3 was given; single always has 1, closed_loop takes any"),
         (changed_cell(options={"rate": 0}), "p.toml: cells[0].options: --rate 0.0: more than 0 was expected"),
         (changed_cell(options={"steps": "1,a"}), "p.toml: cells[0].options: --steps 1,a: numbers above 0 with commas"),
         (changed_cell(workload=""), "p.toml: cells[0].workload: '' was given; expected a name"),
@@ -177,8 +179,7 @@ def test_every_key_of_a_profile_is_explained(section: type[BaseModel]) -> None:
 
 def test_every_option_of_the_load_can_be_set_by_a_profile(tmp_path: Path) -> None:
     """A new one must be given by the driver, or be named among the options of a cell."""
-    parser = _Parser(add_help=False)
-    add_options(parser)
+    parser = plain_parser()
     cell = Cell.model_validate({**GOOD["cells"][0], "duration_s": 1, "users": 1, "fixed_length": True})
     load = Load(cell, CellFolder(tmp_path), "a", 1, "", "m", "arithmetic", {}, 1, append=True, keep_raw=True)
     given = {flag.removeprefix("--").replace("-", "_") for flag in load.argv() if flag.startswith("--")}

@@ -170,7 +170,7 @@ def test_a_ramp_lets_users_in_one_after_the_other(tmp_path: Path) -> None:
 
 HOOKED = """
 from locust import events
-from locustfiles.concurrent_4 import Concurrent4
+from locustfiles.closed_loop import ClosedLoop
 
 @events.init.add_listener
 def listen(environment, **_):

@@ -87,7 +87,7 @@ def ended(folder: Path) -> bool:
 
 def test_a_person_starts_stops_and_starts_again_with_options_as_fields(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with ScriptedServer(steady) as server, web_ui("concurrent_4", server.url, log) as (page, process):
+    with ScriptedServer(steady) as server, web_ui("closed_loop", server.url, log) as (page, process):
         form = {"user_count": "4", "spawn_rate": "4", "host": server.url, "max_tokens": "9", "warmup": "3"}
         first = tmp_path / "first"
         assert page.post("/swarm", **form, requests="8", capture_dir=str(first))["success"] is True
