@@ -52,13 +52,17 @@ def judge_runs(
     """Compare two runs, or one engine of each; the comparison is written into the second one's folder.
 
     Raises:
-        BenchError: the captures cannot be read, or the runs have nothing in common.
+        BenchError: the captures cannot be read, or the runs have nothing in common; with exit code 2 where an engine
+            is not in its run.
     """
+    from scoring._merge import UnknownEngineError
     from scoring.compare import compare_runs
 
     stamp = stamp_now()
     try:
         comparison = compare_runs(baseline, other, created=stamp, engine_a=engine_a, engine_b=engine_b)
+    except UnknownEngineError as error:
+        raise BenchError(str(error), ExitCode.USAGE) from None
     except (ValueError, OSError) as error:
         raise BenchError(f"{baseline.run_id} and {other.run_id}: cannot be compared: {error}") from None
     path = other.comparison(f"{stamp}-against-{baseline.run_id}", "json")

@@ -35,6 +35,7 @@ __all__ = [
     "RunInfo",
     "own_comparisons",
     "read_run",
+    "require_history",
 ]
 
 _DOOMED = f"""
@@ -174,6 +175,16 @@ class History(Reader):
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+
+def require_history(path: Path) -> None:
+    """Look whether a file is a history that can be merged; it is only read.
+
+    Raises:
+        HistoryError: it is none, or cannot be read.
+    """
+    with one_line(path):
+        copy_in_memory(path).close()
 
 
 def _run_columns(run: ImportedRun) -> JsonObject:

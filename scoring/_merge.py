@@ -12,13 +12,18 @@ _HOST = ("cpu", "cores", "kernel", "cpu_mhz_max")
 _CELL = ("requests", "duration_s", "samples", "max_tokens", "fixed_length", "users", "warmup", "options")
 
 
+class UnknownEngineError(ValueError):
+    """An engine that was asked for is not in its run."""
+
+
 def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = None) -> Run:
     """The engines of both runs, labelled `engine@run`; the baseline is A's (or `engine_a`).
 
     With an engine named, only that one is taken from its run.
 
     Raises:
-        ValueError: a named engine is not in its run, or both are the same engine of the same run.
+        UnknownEngineError: a named engine is not in its run.
+        ValueError: both are the same engine of the same run, or the runs have no cell in common.
     """
     tag_a, tag_b = a.folder.run_id, b.folder.run_id
     if tag_a == tag_b:
@@ -26,7 +31,7 @@ def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = N
     rounds: dict[str, list[Round]] = {}
     for run, only, tag in ((a, engine_a, tag_a), (b, engine_b, tag_b)):
         if only is not None and only not in run.engines:
-            raise ValueError(f"{run.folder.path}: has no engine {only!r}; it has {', '.join(run.engines)}")
+            raise UnknownEngineError(f"{run.folder.path}: has no engine {only!r}; it has {', '.join(run.engines)}")
         for engine in run.engines if only is None else [only]:
             label = f"{engine}@{tag}"
             rounds[label] = [Round(life.folder, life.state, label) for life in run.rounds.get(engine, [])]

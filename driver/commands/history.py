@@ -19,7 +19,7 @@ from driver.manifest import utc_now
 from reporting._format import count
 from reporting._history_export import export_csv, otava_config
 from reporting._history_text import columns, printable
-from reporting.history import History, HistoryError, read_run
+from reporting.history import History, HistoryError, read_run, require_history
 from reporting.trends import lines, to_json, trends
 
 
@@ -40,9 +40,10 @@ def import_(path: Path, runs: tuple[Path, ...]) -> None:
     # Here: it brings the engines along, which no other command of the history needs.
     from driver.run import open_run
 
+    # All are read before the history is begun: a mistake in a name leaves no empty file.
+    found = [read_run(open_run(name)) for name in runs]
     with open_history(path, begin=True) as history:
-        for name in runs:
-            run = read_run(open_run(name))
+        for run in found:
             new = history.add(run)
             click.echo(
                 f"{printable(run.run_id)}: {run.status}, {len(run.figures)} figures{'' if new else ', there already'}"
@@ -99,6 +100,10 @@ def trends_(path: Path, metric: str, profile: str | None, engine: str | None, ce
     with open_history(path) as history:
         found = trends(history, metric, profile=profile, engine=engine, cell=cell)
         if not found:
+            engines = sorted({name for run in history.runs() for name in history.engines(run.run_id)})
+            if engine is not None and engine not in engines:
+                told = printable(", ".join(engines)) or "none"
+                raise BenchError(f"--engine {printable(engine)!r}: {path} has {told}", ExitCode.USAGE)
             known = sorted({figure.metric for run in history.runs() for figure in history.figures(run.run_id)})
             raise HistoryError(f"{path}: no complete run has {metric!r} there; known are {', '.join(known) or 'none'}")
     if as_json:
@@ -154,6 +159,8 @@ def _only_profile(history: History) -> str:
 @one_line_errors
 def merge(path: Path, other: Path) -> None:
     """Take over the runs of the history OTHER that this one lacks; OTHER stays as it is."""
+    # Before this one is begun: a mistake in the name leaves no empty file.
+    require_history(other)
     with open_history(path, begin=True) as history:
         added, renamed = history.merge(other)
     more = f", {len(renamed)} under a new name since theirs was taken" if renamed else ""
@@ -170,6 +177,8 @@ def merge(path: Path, other: Path) -> None:
 def pin(path: Path, run: str, remove: bool) -> None:
     """Make RUN the baseline of its profile: also how a new, slower level is accepted."""
     with open_history(path) as history:
+        if history.find(run) is None:
+            raise BenchError(f"{path}: no run {printable(run)!r}; `history list` shows them", ExitCode.USAGE)
         history.pin(run, None if remove else utc_now())
     click.echo(f"{printable(run)}: {'no longer pinned' if remove else 'pinned'}")
 

@@ -231,6 +231,9 @@ def test_history_commands_list_trend_export_pin_merge_and_prune(cron: Cron) -> N
     assert [point["run_id"] for point in json.loads(trend.stdout)[0]["points"]] == ["n01", "n02", "n03"]
     unknown = cron.history("trends", "speed")
     assert unknown.returncode == 4 and "known are output_tok_s" in one_line(unknown.stderr)
+    for wrong, told in ((["pin", "nope"], "no run 'nope'"), (["trends", "output_tok_s", "--engine", "nope"], "llama")):
+        refused = cron.history(*wrong)
+        assert refused.returncode == 2 and told in one_line(refused.stderr)
     exported = cron.history("export", "--csv", "-", "--metric", "ttft_ms_p50")
     assert (
         exported.stdout.splitlines()[0]
@@ -242,6 +245,15 @@ def test_history_commands_list_trend_export_pin_merge_and_prune(cron: Cron) -> N
     assert "3 runs added" in cron.history("merge", other).stdout
     assert cron.history("prune").returncode == 2
     assert cron.history("prune", "--keep", "1").stdout == "1 run forgotten\n"
+
+
+def test_a_mistake_in_what_is_taken_in_begins_no_history(cron: Cron) -> None:
+    text = cron.path / "text.db"
+    text.write_text("no database")
+    for wrong, code in ((["merge", "nope.db"], 4), (["merge", text], 4), (["import", cron.measured(), "nope"], 2)):
+        refused = cron.history(*wrong)
+        assert refused.returncode == code and one_line(refused.stderr)
+        assert not cron.db.exists()
 
 
 def test_an_older_history_is_brought_up_to_date_and_says_so_once(cron: Cron) -> None:

@@ -69,6 +69,15 @@ def test_one_engine_of_each_run_can_be_named(capsys: pytest.CaptureFixture[str])
     assert row["speed_ratio"]["cand@tuesday"]["value"] == pytest.approx(1.25, rel=0.05)
 
 
+def test_an_engine_that_its_run_has_not_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("monday", "tuesday"):
+        built().write(Path("runs", name).absolute())
+    for option, run in (("--engine-a", "monday"), ("--engine-b", "tuesday")):
+        assert cli(["compare", "runs/monday", "runs/tuesday", option, "nope"]) == 2
+        told = capsys.readouterr().err
+        assert f"{Path('runs', run)}: has no engine 'nope'; it has base, cand" in told and told.count("\n") == 1
+
+
 def test_an_engine_without_a_second_run_and_a_run_against_itself_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
