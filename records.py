@@ -71,6 +71,9 @@ class ErrorKind(StrEnum):
     """The client was stopped before the request ended."""
 
 
+ASKED_AGAIN = frozenset({ErrorKind.CANCELLED, ErrorKind.ENGINE_GONE, ErrorKind.CONNECT_FAILED})
+"""What is no answer of the engine: a resumed quality cell asks these again, and the later record supersedes them."""
+
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 """The finish reasons that the API defines. Any other value, and null, is `no_finish_reason`."""
 

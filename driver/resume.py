@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from records import CellFolder, ErrorKind, read_records
+from records import ASKED_AGAIN, CellFolder, read_records
 from scoring.tasks import Prompt
-
-_NOT_THE_ENGINES_ANSWER = {ErrorKind.CANCELLED, ErrorKind.ENGINE_GONE, ErrorKind.CONNECT_FAILED}
 
 
 def missing_prompts(folder: CellFolder, prompts: Iterable[Prompt], samples: int) -> list[Prompt]:
@@ -19,7 +17,7 @@ def missing_prompts(folder: CellFolder, prompts: Iterable[Prompt], samples: int)
     answered: dict[str, set[int]] = {}
     if folder.requests.exists():
         for record in read_records(folder.requests):
-            if record.measured and (record.ok or (record.error or {}).get("kind") not in _NOT_THE_ENGINES_ANSWER):
+            if record.measured and (record.ok or (record.error or {}).get("kind") not in ASKED_AGAIN):
                 answered.setdefault(record.prompt_id, set()).add(record.sample)
     return [
         prompt for prompt in prompts if prompt.pool == "warmup" or len(answered.get(prompt.prompt_id, set())) < samples

@@ -13,13 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from records import CellFolder, JsonObject, Phase, read_json, read_json_lines
+from records import ASKED_AGAIN, CellFolder, JsonObject, Phase, read_json, read_json_lines
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-NOT_THE_ENGINES_ANSWER = frozenset({"cancelled", "engine_gone", "connect_failed"})
-"""Errors that a resumed quality cell asks again; superseded by the later record where there is one."""
 
 TOO_LONG = ("exceed_context", "maximum context length")
 """How llama.cpp and vLLM (after the API that they copy) refuse a prompt that does not fit."""
@@ -220,7 +217,7 @@ def _superseded(frame: pd.DataFrame, resumable: bool) -> pd.Series[bool]:
     Those are the ones that were cut by the client's or the engine's end, and good ones that were asked again because
     another sample of their prompt was missing.
     """
-    cut = frame["error_kind"].isin(NOT_THE_ENGINES_ANSWER) & (frame["phase"] != Phase.WARMUP.value)
+    cut = frame["error_kind"].isin(ASKED_AGAIN) & (frame["phase"] != Phase.WARMUP.value)
     if not resumable:
         return cut & False
     keys = frame[["prompt_id", "sample"]].assign(warmup=frame["phase"] == Phase.WARMUP.value)
