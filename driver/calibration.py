@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from records import Record
+from scoring._words import count
 
 TTFT_LIMIT_MS = 5.0
 TPOT_LIMIT_PERCENT = 0.5
@@ -128,7 +129,7 @@ def complaints(row: Row) -> list[str]:
     """What makes the client unfit at this number of streams, in words; empty where nothing does."""
     found, seen = [], row.accuracy
     if row.errors:
-        found.append(f"{row.errors} requests failed")
+        found.append(f"{count(row.errors, 'request')} failed")
     if abs(seen.ttft_error_ms_p99) > TTFT_LIMIT_MS:
         found.append(f"TTFT is {seen.ttft_error_ms_p99:.1f} ms off at the 99th percentile")
     if abs(seen.tpot_error_percent) > TPOT_LIMIT_PERCENT:
@@ -145,7 +146,7 @@ def verdict(rows: Sequence[Row]) -> str:
     fit: int | None = None
     for row in rows:
         if found := complaints(row):
-            upto = f"fit up to {fit} streams" if fit else "not fit"
+            upto = f"fit up to {count(fit, 'stream')}" if fit else "not fit"
             cause = f"; at {row.streams}: {', '.join(found)}"
             if row.accuracy.server_late_ms_p99 > SERVER_LATE_LIMIT_MS:
                 # What a late server does to a client cannot be told from what a slow client does.
@@ -153,4 +154,4 @@ def verdict(rows: Sequence[Row]) -> str:
                 return f"{upto}{cause}; the pacing server was {late}: this host is too busy or too slow to tell"
             return upto + cause
         fit = row.streams
-    return f"fit up to {fit} streams, the most that was tried" if fit else "nothing was tried"
+    return f"fit up to {count(fit, 'stream')}, the most that was tried" if fit else "nothing was tried"

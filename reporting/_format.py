@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from records import JsonObject
+from scoring._words import count as count
 from scoring.metrics import WITHIN_RUN, ratio_digits
 
 UNKNOWN = "–"
@@ -133,11 +134,6 @@ def points(value: float | None, ci: Sequence[float] | None = None) -> str:
 
 def _signed(value: float) -> str:
     return "0.0" if abs(value) < 0.05 else f"{value:+.1f}".replace("-", "−")
-
-
-def count(number: int, one: str, many: str | None = None) -> str:
-    """1 check, 2 checks."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def short_hash(value: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scoring._words import count
 from scoring.audit import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
 from scoring.runs import Round
 
@@ -142,7 +143,7 @@ def probe_tokens(facts: EngineFacts) -> Finding:
     differing = [key for key in common if mine[key] != theirs[key]]
     if differing:
         return failed(f"{mine[differing[0]]} tokens for a prompt that has {theirs[differing[0]]} in the baseline")
-    return passed(f"equal for {len(common)} probes")
+    return passed(f"equal for {count(len(common), 'probe')}")
 
 
 def _probed(lives: list[Round]) -> dict[str, int]:

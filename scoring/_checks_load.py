@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from scoring._words import count
 from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
 
 AT_ASKED_WARN, AT_ASKED_FAIL = 0.98, 0.80
@@ -52,15 +53,16 @@ def complete(facts: CellFacts) -> Finding:
             samples = int(facts.section.get("samples") or 1)
             owed = samples * sum(pool == "measure" for pool in facts.prompts.values())
             have = len(round_.figures.measured[["prompt_id", "sample"]].drop_duplicates())
-            what = "prompts" if samples == 1 else f"prompts and samples ({samples} of each)"
+            each = "" if samples == 1 else f" and samples ({samples} of each)"
+            what = f"{count(owed, 'prompt')}{each}"
             if have < owed:
-                return failed(f"{have:,} of {owed:,} {what} in the records")
-            return passed(f"all {owed:,} {what}, ended as asked")
+                return failed(f"{have:,} of {what} in the records")
+            return passed(f"all {what}, ended as asked" if owed > 1 else f"{what}, ended as asked")
         wanted_n = facts.section.get("requests") or round_.capture.asked.get("requests")
         by_time = round_.capture.asked.get("duration_s") or round_.capture.scenario.get("steps")
         if wanted_n and not by_time and measured != wanted_n:
-            return failed(f"{measured:,} measured requests in the records, {wanted_n:,} asked")
-        return passed(f"{measured:,} measured requests, ended as asked")
+            return failed(f"{count(measured, 'measured request')} in the records, {wanted_n:,} asked")
+        return passed(f"{count(measured, 'measured request')}, ended as asked")
 
     return facts.each(check)
 
@@ -90,7 +92,7 @@ def concurrency(facts: CellFacts) -> Finding:
         if steady.pauses_ms:
             longest = max(steady.pauses_ms) / 1000
             return warned(
-                f"{evidence}; the load paused {len(steady.pauses_ms)} times, up to {longest:.1f} s (resumed?)"
+                f"{evidence}; the load paused {count(len(steady.pauses_ms), 'time')}, up to {longest:.1f} s (resumed?)"
             )
         mean = steady.mean_in_flight or 0.0
         if mean < AT_ASKED_FAIL * steady.asked:
@@ -163,7 +165,7 @@ def timings_agree(facts: CellFacts) -> Finding:
             return unknown("the engine sends no timings (or too few tokens a request)")
         server = told["server_predicted_ms"] / (told["server_predicted_n"] - 1)
         ratio = float(np.median(told["tpot_ms"] / server))
-        evidence = f"median TPOT {ratio:.3f} of the server's, over {len(told)} requests"
+        evidence = f"median TPOT {ratio:.3f} of the server's, over {count(len(told), 'request')}"
         if abs(ratio - 1) > TIMING_FAIL:
             return failed(evidence)
         return warned(evidence) if abs(ratio - 1) > TIMING_TOLERANCE else passed(evidence)
@@ -185,7 +187,7 @@ def no_drift(facts: CellFacts) -> Finding:
         good = round_.figures.good
         good = good[good["tpot_ms"].gt(0)].sort_values("sent_ms")
         if len(good) < DRIFT_FROM:
-            return not_applicable(f"{len(good)} requests are too few to see a drift")
+            return not_applicable(f"{count(len(good), 'request is', 'requests are')} too few to see a drift")
         third = len(good) // 3
         first, last = good["tpot_ms"][:third], good["tpot_ms"][-third:]
         ratio = float(last.median() / first.median())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scoring._gpu import throttle_reasons
+from scoring._words import count
 from scoring.audit import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
 from scoring.runs import Round
 
@@ -47,7 +48,7 @@ def not_throttled(facts: EngineFacts) -> Finding:
             return unknown("throttling was not measured")
         found = {k: n for k, n in throttle_reasons(rows).items() if k.lower() not in HARMLESS_THROTTLING}
         if not found:
-            return passed(f"none in {len(rows)} samples")
+            return passed(f"none in {count(len(rows), 'sample')}")
         told = ", ".join(f"{reason} in {n:,} of {len(rows):,}" for reason, n in sorted(found.items()))
         # A power cap holds for all engines of a card alike: worth knowing, no reason to void.
         serious = any(n / len(rows) > HARMFUL_SHARE for k, n in found.items() if k.lower() != POWER_CAP)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from scoring._words import count
 from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown
 
 SAMPLERS = (
@@ -20,7 +21,7 @@ def same_prompts(facts: CellFacts) -> Finding:
     if not mine:
         return failed("nothing was measured")
     if facts.is_baseline or not facts.baseline:
-        return passed(f"{len(mine)} different prompts, {sum(mine.values())} measured requests")
+        return passed(f"{count(len(mine), 'different prompt')}, {count(sum(mine.values()), 'measured request')}")
     theirs = _asked(facts.baseline)
     only_mine, only_theirs = len(mine.keys() - theirs.keys()), len(theirs.keys() - mine.keys())
     common = len(mine.keys() & theirs.keys())
@@ -28,12 +29,14 @@ def same_prompts(facts: CellFacts) -> Finding:
     # The faster engine comes further down the same list; workers of one load come down theirs each at its own pace.
     workers = any(r.capture.scenario.get("workers") for r in facts.rounds)
     if by_time and common and (workers or not (only_mine and only_theirs)):
-        return passed(f"by duration: {common} prompts in common, {only_mine + only_theirs} only of the faster")
+        return passed(f"by duration: {count(common, 'prompt')} in common, {only_mine + only_theirs} only of the faster")
     if only_mine or only_theirs:
-        return failed(f"{only_mine} prompts were asked only here, {only_theirs} only of the baseline")
+        return failed(
+            f"{count(only_mine, 'prompt was', 'prompts were')} asked only here, {only_theirs} only of the baseline"
+        )
     if mine != theirs and len(facts.rounds) == len(facts.baseline):
         return failed("the same prompts, but not equally often")
-    return passed(f"the baseline's {len(mine)} prompts")
+    return passed(f"the baseline's {count(len(mine), 'prompt')}")
 
 
 @cell_check("warm-up apart")
@@ -119,7 +122,7 @@ def same_prompt_tokens(facts: CellFacts) -> Finding:
             f"{len(differing)} of {len(common)} prompts differ, such as {_some(mine[first])} tokens here and"
             f" {_some(theirs[first])} in the baseline"
         )
-    return passed(f"equal for all {len(common)} prompts")
+    return passed(f"equal for all {len(common)} prompts" if len(common) > 1 else "equal for 1 prompt")
 
 
 def _asked(rounds: list[RoundFacts]) -> Counter[str]:

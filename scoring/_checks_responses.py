@@ -7,6 +7,7 @@ from collections import Counter
 import pandas as pd
 
 from records import ErrorKind
+from scoring._words import count
 from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
 
 CHUNKS_WARN, CHUNKS_FAIL = 1.02, 1.5
@@ -43,7 +44,7 @@ def not_cut(facts: CellFacts) -> Finding:
         measured = round_.figures.measured
         refused = measured[measured["context_error"]]
         if len(refused):
-            return failed(f"{len(refused)} prompts were refused as too long for the context")
+            return failed(f"{count(len(refused), 'prompt was', 'prompts were')} refused as too long for the context")
         good = round_.figures.good
         ended = good[good["finish_reason"] == "length"]
         known = ended[ended["completion_tokens"].notna() & ended["max_tokens"].notna()]
@@ -79,7 +80,7 @@ def cache_cold(facts: CellFacts) -> Finding:
             return failed(f"{len(hits)} of {len(good)} requests hit the cache, {told.max():,.0f} tokens at most")
         if told.isna().any():
             return unknown(f"0 cached tokens in {told.notna().sum()} requests, but {told.isna().sum()} do not tell")
-        return passed(f"0 cached tokens in {len(told)} requests")
+        return passed(f"0 cached tokens in {count(len(told), 'request')}")
 
     return facts.each(check)
 

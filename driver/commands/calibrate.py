@@ -14,6 +14,7 @@ import click
 
 from driver.commands import _options
 from driver.errors import BenchError, ExitCode
+from scoring._words import count
 
 if TYPE_CHECKING:
     from driver.calibration import Row
@@ -52,9 +53,9 @@ def command(streams: str, seconds: float, as_json: bool, together: bool, **sched
                 stack.enter_context(running(engine, Path(scratch) / "server.log", ready_timeout_s=READY_S))
         except EngineError as error:
             raise BenchError(str(error)) from None
-        for count in counts:
-            click.echo(f"{count} streams ...", err=True)
-            rows.append(_measure(engine, count, seconds, Path(scratch) / str(count), client_core))
+        for number in counts:
+            click.echo(f"{count(number, 'stream')} ...", err=True)
+            rows.append(_measure(engine, number, seconds, Path(scratch) / str(number), client_core))
     words = verdict(rows)
     if as_json:
         found = {"schedule": {**schedule, "grid": together}, "rows": [asdict(row) for row in rows], "verdict": words}
@@ -67,7 +68,7 @@ def command(streams: str, seconds: float, as_json: bool, together: bool, **sched
 
 def _counts(streams: str) -> list[int]:
     try:
-        counts = [int(count) for count in streams.split(",")]
+        counts = [int(number) for number in streams.split(",")]
     except ValueError:
         counts = []
     if not counts or min(counts) < 1:
@@ -103,12 +104,12 @@ def _measure(engine: Pacing, streams: int, seconds: float, path: Path, core: str
     load = Load(cell, folder, "pacing", 1, engine.base_url, engine.model_name, "perf-short", request_extras={}, seed=1)
     result = run_load(load, engine_alive=lambda: True, on_tick=lambda: None)
     if not folder.requests.exists() or not result.complete:
-        raise BenchError(f"calibrate: the load at {streams} streams did not end: {result.why}")
+        raise BenchError(f"calibrate: the load at {count(streams, 'stream')} did not end: {result.why}")
     records = [record for record in read_records(folder.requests) if record.measured]
     try:
         seen = accuracy([Seen.of(record) for record in records if record.ok], engine.requests().get("requests", []))
     except ValueError as error:
-        raise BenchError(f"calibrate: at {streams} streams: {error}") from None
+        raise BenchError(f"calibrate: at {count(streams, 'stream')}: {error}") from None
     scenario = read_json(folder.scenario)
     client = scenario["client"] or {}
     share = client.get("cpu_share")

@@ -20,6 +20,7 @@ from engines import _leftovers as leftovers
 from engines._convert_check import read_weights
 from engines._gpu import gpu_inventory
 from engines._machine import Check, Status, attempt, checks, disk_check, machine_checks
+from scoring._words import count
 
 MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNKNOWN: "?   "}
 PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic", "pynvml", "datasets")
@@ -63,7 +64,7 @@ def leftover_checks(*, clean: bool) -> Iterator[Check]:
     if not found:
         yield Check("leftovers", Status.OK, "no engine of an earlier run lives")
     for stray in found:
-        who = f"{stray.name}, pid {stray.pid}, {len(stray.processes)} processes"
+        who = f"{stray.name}, pid {stray.pid}, {count(len(stray.processes), 'process', 'processes')}"
         if stray.driver_lives:
             yield Check("leftovers", Status.WARN, f"{who}: of a run that is at work now")
         elif not clean:
@@ -96,7 +97,7 @@ def workload_checks(profile: Profile) -> Iterator[Check]:
     """Whether every workload that a cell asks for can be read."""
     for name in sorted({cell.workload for cell in profile.cells}):
         try:
-            yield Check(name, Status.OK, f"{load_workload(profile, name).measured} prompts")
+            yield Check(name, Status.OK, count(load_workload(profile, name).measured, "prompt"))
         except BenchError as error:
             yield Check(name, Status.FAIL, error.message)
 

@@ -19,6 +19,7 @@ def command(workloads: tuple[str, ...], source_file: Path | None, data_dir: Path
 
     Where there is no network, place the files or import them with --from; no later stage needs more than them.
     """
+    from scoring._words import count
     from scoring.fetch import fetch
     from scoring.tasks import DATA_SETS, TaskError
 
@@ -36,7 +37,7 @@ def command(workloads: tuple[str, ...], source_file: Path | None, data_dir: Path
             continue
         revision = f" at {result.revision[:12]}" if result.revision else ""
         click.echo(
-            f"{name}: {result.rows} problems from {result.source}{revision}"
+            f"{name}: {count(result.rows, 'problem')} from {result.source}{revision}"
             f"{'' if result.fetched else ', there already'}: {result.path} (sha256 {result.sha256[:12]})"
         )
     if failed:

@@ -45,9 +45,8 @@ def import_(path: Path, runs: tuple[Path, ...]) -> None:
     with open_history(path, begin=True) as history:
         for run in found:
             new = history.add(run)
-            click.echo(
-                f"{printable(run.run_id)}: {run.status}, {len(run.figures)} figures{'' if new else ', there already'}"
-            )
+            figures = count(len(run.figures), "figure")
+            click.echo(f"{printable(run.run_id)}: {run.status}, {figures}{'' if new else ', there already'}")
 
 
 @command.command("list")

@@ -11,6 +11,7 @@ from driver.completion import RunArgument
 from driver.judge import score_run
 from driver.run import open_run
 from records import write_json
+from scoring._words import count
 
 
 @click.command(name="score", short_help="Grade captured answers with today's grader.")
@@ -32,10 +33,12 @@ def command(run: Path, cross_check: bool, as_json: bool) -> int:
         for name, found in row["engines"].items():
             click.echo(
                 f"{row['workload']} {name}: {found['correct']}/{found['n']} correct, {found['strict_correct']} strict, "
-                f"{found['no_answer']} without answer, {found['truncated']} truncated, {found['errors']} errors"
+                f"{found['no_answer']} without answer, {found['truncated']} truncated, "
+                f"{count(found['errors'], 'error')}"
             )
     if found := scores.get("cross_check"):
-        click.echo(f"cross-check: {found['checked']} answers checked, {len(found['disagreements'])} disagreements")
+        checked, odd = count(found["checked"], "answer"), count(len(found["disagreements"]), "disagreement")
+        click.echo(f"cross-check: {checked} checked, {odd}")
         for line in [*found["disagreements"], *([found["note"]] if found["note"] else [])]:
             click.echo(f"  {line}")
     click.echo(f"scores: {path} (grader {scores['grader_version']})")

@@ -91,6 +91,7 @@ def test_good_figures_are_fit_up_to_the_most_that_was_tried() -> None:
     ("bad", "word"),
     [
         (row(64, errors=2), "2 requests failed"),
+        (row(64, errors=1), "1 request failed"),
         (row(64, ttft_error_ms_p99=7), "TTFT is 7.0 ms off"),
         (row(64, tpot_error_percent=-0.6), "TPOT is -0.60% off"),
         (row(64, lag_us_p99=6000), "6.0 ms late"),
@@ -102,6 +103,11 @@ def test_the_first_unfit_number_of_streams_ends_it_and_says_why(bad: Row, word: 
     words = verdict([row(1), row(8), bad, row(256)])
     assert words.startswith("fit up to 8 streams; at 64: ")
     assert word in words
+
+
+def test_one_stream_is_told_as_one() -> None:
+    assert verdict([row(1)]).startswith("fit up to 1 stream, ")
+    assert verdict([row(1), row(8, errors=2)]).startswith("fit up to 1 stream; at 8: ")
 
 
 def test_a_late_server_is_named_where_a_figure_is_bad() -> None:

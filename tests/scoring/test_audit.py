@@ -203,7 +203,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("client healthy", PERF, late_by_tokens, "with a median TPOT of 10.0 ms"),
     ("client and server agree", PERF, slow_server, "of the server's"),
     ("no drift", PERF, slow_last_third, "last third 2.0"),
-    ("same prompts asked", PERF, another_prompt, "1 prompts were asked only here"),
+    ("same prompts asked", PERF, another_prompt, "1 prompt was asked only here"),
     ("same prompts asked", QUALITY, drop_one, "0 prompts were asked only here, 1 only"),
     ("warm-up apart", PERF, warm_up_measured, "1 of 2 warm-up prompts"),
     ("same load asked", PERF, lambda r: asked(r, max_tokens=99), "max_tokens 99"),
@@ -224,7 +224,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("usage plausible", PERF, lambda r: perf(r, text="x"), "characters a token"),
     ("usage plausible", PERF, one_silent_the_others_absurd, "1 of 16 answers came without usage"),
     ("same load asked", PERF, lambda r: asked(r, arrivals="constant"), "arrivals constant"),
-    ("same prompts asked", PERF, another_prompt_by_duration, "1 prompts were asked only here, 1 only"),
+    ("same prompts asked", PERF, another_prompt_by_duration, "1 prompt was asked only here, 1 only"),
     ("round complete", QUALITY, lambda r: r.profile["cells"][1].update(samples=2), "5 of 10 prompts and samples"),
 ]
 
@@ -450,6 +450,18 @@ def test_a_load_that_soon_falls_to_one_is_no_concurrency_of_four(tmp_path: Path)
         at = record.end_ns
     found = row_of(audited(run, tmp_path)["audit"], "concurrency achieved", cell=PERF)
     assert found["status"] == "fail", found["evidence"]
+
+
+def test_a_load_that_paused_once_is_told_so(tmp_path: Path) -> None:
+    run = built()
+    records = [record for record in run.records["cand", 1, PERF] if record.measured]
+    for record in records[len(records) // 2 :]:
+        assert record.sent_ns is not None
+        record.sent_ns += 60_000_000_000
+        record.end_ns += 60_000_000_000
+        record.chunk_ns = [at + 60_000_000_000 for at in record.chunk_ns]
+    found = row_of(audited(run, tmp_path)["audit"], "concurrency achieved", cell=PERF)
+    assert "the load paused 1 time, up to" in found["evidence"]
 
 
 def test_a_second_attempt_is_no_further_request_and_its_error_is_counted(tmp_path: Path) -> None:
