@@ -1,10 +1,11 @@
 """Records lost when a distributed run is stopped: every answer that the server finished must be in requests.jsonl.
 
-    python -m benchmarks.distributed_stops [--stops 5] [--kinds sigterm,run-time,requests,button] [--seed 1]
+    python -m benchmarks.distributed_stops [--stops 5] [--kinds sigterm,ctrl-c,run-time,requests,button] [--seed 1]
 
-One master and two workers (`--processes 2`), eight streams. Kinds: `sigterm` to the master in the middle, Locust's own
-`-t`, `--requests` reached, and the web UI's stop button. The server's log says what was answered; a request is found
-again by its first chunk's send stamp, which is in the record's text. Must be 0 (issue: 50 stops of each kind).
+One master and two workers (`--processes 2`), eight streams. Kinds: `sigterm` to the master in the middle, SIGINT to
+the whole process group as a terminal sends it (`ctrl-c`), Locust's own `-t`, `--requests` reached, and the web UI's stop
+button. The server's log says what was answered; a request is found again by its first chunk's send stamp, which is in
+the record's text. Must be 0 (issue: 50 stops of each kind).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 from benchmarks._harness import ROOT, PacingServer, machine
 from records import read_records
 
-KINDS = ("sigterm", "run-time", "requests", "button")
+KINDS = ("sigterm", "ctrl-c", "run-time", "requests", "button")
 STREAMS, TOKENS, REQUESTS = 8, 20, 60
 PROBLEM_S = 40.0
 
@@ -63,11 +64,13 @@ def stop_once(kind: str, server: PacingServer, folder: Path, after_s: float) -> 
         )
         note = ""
         try:
-            if kind in ("sigterm", "button"):
+            if kind in ("sigterm", "ctrl-c", "button"):
                 _wait_for_load(folder)
                 time.sleep(after_s)
             if kind == "sigterm":
                 process.send_signal(signal.SIGTERM)
+            if kind == "ctrl-c":
+                os.killpg(process.pid, signal.SIGINT)
             if kind == "button":
                 with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/stop", data=b"", timeout=30) as response:
                     response.read()
@@ -135,6 +138,8 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--seed", type=int, default=1, help="of the moments at which it is stopped")
     asked = parser.parse_args()
+    # A shell has what it runs in the background ignore SIGINT, and so would the load.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     kinds = asked.kinds.split(",")
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"--kinds: {', '.join(sorted(unknown))} is none of {', '.join(KINDS)}")
