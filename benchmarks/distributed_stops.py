@@ -3,9 +3,9 @@
     python -m benchmarks.distributed_stops [--stops 5] [--kinds sigterm,ctrl-c,run-time,requests,button] [--seed 1]
 
 One master and two workers (`--processes 2`), eight streams. Kinds: `sigterm` to the master in the middle, SIGINT to
-the whole process group as a terminal sends it (`ctrl-c`), Locust's own `-t`, `--requests` reached, and the web UI's stop
-button. The server's log says what was answered; a request is found again by its first chunk's send stamp, which is in
-the record's text. Must be 0 (issue: 50 stops of each kind).
+the whole process group as a terminal sends it (`ctrl-c`), Locust's own `-t`, `--requests` reached, and the stop
+button of the web UI. The server's log says what was answered; a request is found again by its first chunk's send
+stamp, which is in the record's text. Must be 0 (issue: 50 stops of each kind).
 """
 
 from __future__ import annotations
