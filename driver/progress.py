@@ -16,11 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from reporting._escape import terminal
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 cell`, `2 cells`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+from scoring._words import count
 
 
 class CaptureTail:
@@ -106,7 +102,7 @@ class Display:
             tail.skip()
         title = f"cell {self._cells_done}/{self.cells_total} {label}"
         if not self.live:
-            self.say(f"{title}: started" + (f", {counted(total, 'request')}" if total else ""))
+            self.say(f"{title}: started" + (f", {count(total, 'request')}" if total else ""))
             shown = _CellDisplay(tail, total, None, None, self.say, title)
             yield shown
             tail.read()
@@ -124,7 +120,7 @@ class Display:
 
     def _say_end(self, title: str, tail: CaptureTail) -> None:
         figures = tail.figures()
-        self.say(f"{title}: {counted(tail.done, 'request')}" + (f", {figures}" if figures else ""))
+        self.say(f"{title}: {count(tail.done, 'request')}" + (f", {figures}" if figures else ""))
 
 
 class _CellDisplay:

@@ -16,12 +16,13 @@ from driver.manifest import open_manifest
 from driver.pinning import are_here
 from driver.plan import DEFAULT_OUT, lives, pending
 from driver.profile import Profile
-from driver.progress import Display, counted
+from driver.progress import Display
 from driver.rounds import run_life
 from driver.setup import from_here
 from driver.tokens import count_in_run, open_tokenizer
 from driver.workloads import load_workloads, write_workloads
 from records import NAME, RunFolder, read_json, write_json
+from scoring._words import count
 
 _LOCK = ".lock"
 
@@ -74,7 +75,7 @@ def _live(folder: RunFolder, profile: Profile, display: Display, *, keep_raw: bo
     """Live through what the plan still owes; whether every measured request was ok."""
     plan = list(lives(profile))
     display.cells_total = sum(len(pending(folder, life)) for life in plan)
-    display.say(f"run {folder.run_id}: {counted(display.cells_total, 'cell')} to do, in {folder.path}")
+    display.say(f"run {folder.run_id}: {count(display.cells_total, 'cell')} to do, in {folder.path}")
     for cores in dict.fromkeys(
         [*(engine.cores for engine in profile.engines), *(cell.cores for cell in profile.cells)]
     ):

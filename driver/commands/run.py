@@ -12,10 +12,11 @@ from driver.completion import ProfileArgument
 from driver.judge import exit_code, judge, to_json, write_reports
 from driver.plan import earlier_runs, estimate, lives
 from driver.profile import Profile, find_profile, load_profile
-from driver.progress import Display, counted
+from driver.progress import Display
 from driver.run import run_profile
 from driver.workloads import load_workloads
 from reporting.terminal import summary
+from scoring._words import count
 
 
 def execute(
@@ -73,13 +74,13 @@ def plan_text(profile: Profile, out: Path) -> str:
     lines = [f"profile {profile.name}: {profile.description}", f"baseline {profile.baseline}"]
     for number, life in enumerate(lives(profile), start=1):
         engine = life.engine
-        lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}, {counted(engine.slots, 'slot')}")
+        lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}, {count(engine.slots, 'slot')}")
         for cell in life.cells:
             asked = cell.requests or workloads[cell.workload_name].measured * cell.samples
-            amount = f"{cell.duration_s:g} s" if cell.duration_s else counted(asked, "request")
+            amount = f"{cell.duration_s:g} s" if cell.duration_s else count(asked, "request")
             fixed = "exactly" if cell.fixed_length else "at most"
             lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {fixed} {cell.max_tokens} tokens each")
     guess = estimate(profile, {name: workload.measured for name, workload in workloads.items()}, earlier_runs(out))
     minutes = round(guess.seconds / 60)
-    lines.append(f"about {counted(max(1, minutes), 'minute')} ({guess.basis})")
+    lines.append(f"about {count(max(1, minutes), 'minute')} ({guess.basis})")
     return "\n".join(lines)

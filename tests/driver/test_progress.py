@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.progress import CaptureTail, Display, counted
+from driver.progress import CaptureTail, Display
+from scoring._words import count
 
 
 def line(**changes: object) -> str:
@@ -42,7 +43,7 @@ def test_a_cell_that_goes_on_counts_only_what_is_asked_now(tmp_path: Path) -> No
 
 
 def test_one_is_not_many() -> None:
-    assert [counted(n, "cell") for n in (0, 1, 2, 1000)] == ["0 cells", "1 cell", "2 cells", "1,000 cells"]
+    assert [count(n, "cell") for n in (0, 1, 2, 1000)] == ["0 cells", "1 cell", "2 cells", "1,000 cells"]
 
 
 def test_a_line_that_quotes_an_engine_moves_no_cursor_and_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
