@@ -15,6 +15,9 @@ Options = dict[str, str | int | float | bool]
 OF_A_CELL = frozenset({"drain_timeout", "retries", *OF_KIND})
 """The options of a scenario that are not keys of the cell, or of the run, themselves."""
 
+DRAIN_TIMEOUT_S: float = plain_parser().get_default("drain_timeout")
+"""How long a load drains where its cell does not say."""
+
 
 def scenarios() -> list[str]:
     """The names that a cell may use: the files in locustfiles/ without a leading underscore."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver._cell_options import flags
+from driver._cell_options import DRAIN_TIMEOUT_S, flags
 from driver.afterwards import mark_engine_gone
 from driver.pinning import pinned
 from driver.profile import Cell
@@ -23,8 +23,6 @@ from records import CellFolder, read_json, set_aside
 ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 5.0
 """How long the load process may take, once its requests have been drained, to write down what it has."""
-DRAIN_S = 10.0
-"""Of the load, where the cell sets no `drain_timeout`."""
 DEATH_LAG_S = 1.0
 """How long after its end an engine may still pass for alive."""
 USAGE = 2
@@ -52,7 +50,7 @@ class Load:
     @property
     def stop_grace_s(self) -> float:
         """From SIGTERM to SIGKILL."""
-        return float(self.cell.options.get("drain_timeout", DRAIN_S)) + STOP_GRACE_S
+        return float(self.cell.options.get("drain_timeout", DRAIN_TIMEOUT_S)) + STOP_GRACE_S
 
     def argv(self) -> list[str]:
         """The command, which also works typed by hand."""
