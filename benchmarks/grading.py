@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from scoring._arithmetic import word_problems
+from workloads.word_problems import word_problems
 from scoring.answers import grade
 
 LENGTH = 200_000

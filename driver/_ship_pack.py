@@ -13,7 +13,7 @@ from driver._ship_wheels import download_wheels
 from driver.errors import BenchError
 from engines import EngineError
 from engines._source import SOURCE_NOTE, Source, find_source
-from scoring._datasets import default_data_dir
+from workloads.problem_sets import default_data_dir
 
 
 def collect(options: ShipOptions, scratch: Path, say: Callable[[str], None]) -> list[Part]:

@@ -15,7 +15,7 @@ from driver.resume import missing_prompts
 from driver.setup import request_extras
 from engines import Engine, RunningEngine
 from records import CellFolder, RoundFolder, RunFolder, read_records
-from scoring import tasks
+import workloads as tasks
 
 
 @dataclass(frozen=True, slots=True)

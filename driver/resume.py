@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from records import ASKED_AGAIN, CellFolder, read_records
-from scoring.tasks import Prompt
+from workloads import Prompt
 
 
 def missing_prompts(folder: CellFolder, prompts: Iterable[Prompt], samples: int) -> list[Prompt]:

@@ -11,8 +11,8 @@ from driver.errors import BenchError, ExitCode
 from driver.profile import Profile, WorkloadSection
 from engines._files import sha256
 from records import RunFolder
-from scoring import tasks
-from scoring._datasets import fetch_note
+import workloads as tasks
+from workloads.problem_sets import fetch_note
 
 
 @dataclass(frozen=True, slots=True)

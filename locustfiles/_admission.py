@@ -15,7 +15,7 @@ from gevent.lock import BoundedSemaphore
 from locustfiles._sweep import Step, Sweep
 from locustfiles._tickets import Prompts, Shard, Ticket, arrivals
 from records import Phase
-from scoring.tasks import Prompt
+from workloads import Prompt
 
 ALL_ADMITTED = "all admitted"
 

@@ -15,7 +15,7 @@ from locustfiles._capture import Capture, CaptureError, utc_now
 from locustfiles._messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
 from locustfiles._options import UsageError, capture_dir, check, check_users
 from records import Phase, Record
-from scoring.tasks import TaskError, load_prompts
+from workloads import TaskError, load_prompts
 
 log = logging.getLogger("enginebench")
 

@@ -11,7 +11,7 @@ from typing import Any
 from locustfiles import _master
 from locustfiles._capture import CaptureError, utc_now
 from locustfiles._master import Master
-from scoring.tasks import load_prompts
+from workloads import load_prompts
 
 log = logging.getLogger("enginebench")
 

@@ -99,7 +99,7 @@ def _scenario(environment: Any) -> tuple[str, Any]:
 
 def _refuse_early(environment: Any, options: Any) -> None:
     """Look at what can be wrong before any load: options, prompts, and whether somebody answers."""
-    from scoring.tasks import load_prompts
+    from workloads import load_prompts
 
     try:
         check(options, environment.enginebench_kind)

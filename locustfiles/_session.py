@@ -20,7 +20,7 @@ from locustfiles._options import UsageError, capture_dir, check, target
 from locustfiles._tickets import Prompts, Shard, Ticket
 from locustfiles._understand import Exchange, understand
 from records import Phase, Record, workload_name
-from scoring.tasks import TaskError, load_prompts
+from workloads import TaskError, load_prompts
 
 log = logging.getLogger("enginebench")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from records import Phase
-from scoring.tasks import Prompt
+from workloads import Prompt
 
 
 @dataclass(frozen=True, slots=True)

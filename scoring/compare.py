@@ -19,7 +19,7 @@ from scoring.problems import problem_rows
 from scoring.runs import Round, Run, load_run
 from scoring.series import cell_series
 from scoring.steps import step_figures, step_rows
-from scoring.tasks import Prompt, read_prompts
+from workloads import Prompt, read_prompts
 
 SCHEMA_VERSION = 1
 DEFAULT_SPEED_MARGIN = 0.03

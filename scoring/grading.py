@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scoring import tasks
+import workloads as tasks
 from scoring.answers import grade
 from scoring.captures import Capture
 from scoring.divergence import Answered, Key

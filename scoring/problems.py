@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from records import JsonObject
-from scoring import tasks
+import workloads as tasks
 from scoring.grading import Outcome, Outcomes
 
 COMPLETION_LIMIT = 8192

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from records import ErrorKind, JsonObject, Record, RunFolder, write_json
-from scoring.tasks import Prompt, write_prompts
+from workloads import Prompt, write_prompts
 
 NS = 1_000_000_000
 START_NS = 50_000 * NS

@@ -52,12 +52,12 @@ def test_imports_point_one_way(path: Path) -> None:
         if top in {"locust", "gevent"}:
             assert own == "locustfiles", f"{path.name} imports {name}, which patches the driver"
     if own == "locustfiles":
-        assert {n for n in imported(path) if n.startswith("scoring")} <= {"scoring", "scoring.tasks"}
+        assert {n for n in imported(path) if n.startswith("scoring")} <= {"scoring", "workloads"}
 
 
 @pytest.mark.parametrize(
     ("module", "more"),
-    [("records", "orjson"), ("scoring.tasks", ""), ("secrecy", "secrecy"), ("locustfiles._options", "locustfiles")],
+    [("records", "orjson"), ("workloads", ""), ("secrecy", "secrecy"), ("locustfiles._options", "locustfiles")],
 )
 def test_what_many_import_is_light(module: str, more: str) -> None:
     code = (

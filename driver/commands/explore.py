@@ -24,7 +24,7 @@ from driver.progress import Display
 from driver.setup import make_engine, ready_timeout_s, request_extras
 from engines import EngineConfig, EngineError, create, running
 from engines._port import free_port, require_free_port
-from scoring.tasks import TaskError, load_prompts
+from workloads import TaskError, load_prompts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WEB_HOST = "127.0.0.1"

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from records import Record
-from scoring.tasks import load_prompts
+from workloads import load_prompts
 from tests.engines.by_hand import llama_server
 from tests.locustfiles.load import Outcome, finish, prompts_file, start
 

@@ -9,7 +9,7 @@ import pytest
 
 from locustfiles._admission import Admission
 from locustfiles._tickets import Prompts, Shard, arrivals
-from scoring.tasks import Prompt, load_prompts
+from workloads import Prompt, load_prompts
 from tests.locustfiles.load import prompts_file
 
 

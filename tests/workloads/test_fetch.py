@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from driver.commands.fetch import command
 from driver.errors import BenchError, ExitCode
-from scoring._datasets import Source
-from scoring.fetch import fetch
-from scoring.tasks import TaskError, load_prompts
-from scoring.tasks.aime2025 import AIME2025
-from scoring.tasks.gsm8k import GSM8K
+from workloads.problem_sets import Source
+from workloads.fetch import fetch
+from workloads import TaskError, load_prompts
+from workloads.tasks.aime2025 import AIME2025
+from workloads.tasks.gsm8k import GSM8K
 from tests.scoring.shared_files import rows, shared
 
 

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from scoring import _perf_prompts, tasks
-from scoring._arithmetic import word_problems
-from scoring._datasets import check, normalise_gold, to_problem
-from scoring.tasks import Prompt, TaskError, load_prompts, read_prompts, subset, subset_label, write_prompts
-from scoring.tasks.aime2025 import AIME2025
-from scoring.tasks.gsm8k import GSM8K
+from workloads import perf_prompts
+import workloads as tasks
+from workloads.word_problems import word_problems
+from workloads.problem_sets import check, normalise_gold, to_problem
+from workloads import Prompt, TaskError, load_prompts, read_prompts, subset, subset_label, write_prompts
+from workloads.tasks.aime2025 import AIME2025
+from workloads.tasks.gsm8k import GSM8K
 from tests.scoring.shared_files import shared
 
-PERF = list(_perf_prompts.TOKENS)
+PERF = list(perf_prompts.TOKENS)
 
 
 def measured(prompts: list[Prompt]) -> list[Prompt]:
@@ -60,7 +61,7 @@ def test_no_two_perf_prompts_begin_alike(workload: str) -> None:
 
 @pytest.mark.parametrize("workload", PERF)
 def test_a_perf_prompt_has_about_the_words_its_name_promises(workload: str) -> None:
-    wanted = _perf_prompts.TOKENS[workload]
+    wanted = perf_prompts.TOKENS[workload]
     for text in texts(load_prompts(workload)):
         assert 0.85 * wanted < len(re.findall(r"\w+|[^\w\s]", text)) < 1.15 * wanted
 
@@ -258,7 +259,7 @@ def test_a_subset_that_cannot_be_had_is_refused(asked: dict[str, int]) -> None:
 
 def test_the_load_process_gets_its_prompts_from_the_standard_library_alone() -> None:
     code = (
-        "import sys; from scoring.tasks import load_prompts; load_prompts('perf-long');"
+        "import sys; from workloads import load_prompts; load_prompts('perf-long');"
         "print([m for m in sys.modules if m.split('.')[0] in ('numpy', 'pandas', 'datasets', 'scipy', 'locust')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -267,8 +268,8 @@ def test_the_load_process_gets_its_prompts_from_the_standard_library_alone() -> 
 
 def test_a_task_is_found_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "riddles.py").write_text(
-        "from scoring.tasks._task import Task\nTASKS = {'riddles': Task(lambda options: [], graded=True)}\n"
+        "from workloads.task import Task\nTASKS = {'riddles': Task(lambda options: [], graded=True)}\n"
     )
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
     assert set(tasks._tasks()) == {*tasks.TASKS, "riddles"}
-    monkeypatch.delitem(sys.modules, "scoring.tasks.riddles")
+    monkeypatch.delitem(sys.modules, "workloads.riddles")

@@ -1,6 +1,6 @@
 """The public problem sets: where they come from, how a local JSONL of one is read, and what must hold of it.
 
-Standard library only, since the load process reads prompts through it. `scoring.fetch` writes the files read here.
+Standard library only, since the load process reads prompts through it. `workloads.fetch` writes the files read here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 DATA_ENV = "ENGINEBENCH_DATA"
-SHIPPED = Path(__file__).resolve().parent.parent / "offline" / "data"
+SHIPPED = Path(__file__).resolve().parents[1] / "offline" / "data"
 """What `ship` brings along; in a checkout that nobody shipped it is absent."""
 
 

@@ -11,10 +11,10 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from scoring._datasets import TaskError, default_data_dir
-from scoring._prompts import MEASURE, WARMUP, Message, Prompt, read_prompts, to_lines, write_prompts
-from scoring._subsets import subset, subset_label
-from scoring.tasks._task import INSTRUCTION, Options, Task, warmup_problems
+from workloads.problem_sets import TaskError, default_data_dir
+from workloads.prompts import MEASURE, WARMUP, Message, Prompt, read_prompts, to_lines, write_prompts
+from workloads.subsets import subset, subset_label
+from workloads.task import INSTRUCTION, Options, Task, warmup_problems
 
 __all__ = [
     "DATA_SETS",
@@ -64,7 +64,7 @@ def load_prompts(
     Args:
         workload: a task of `TASKS`, or the path of a JSONL file.
         seed: what perf prompts are drawn from; nothing else depends on it.
-        data_dir: where `fetch` put the public sets; default `scoring.tasks.default_data_dir()`.
+        data_dir: where `fetch` put the public sets; default `workloads.default_data_dir()`.
         few_shot: how many worked examples of our own come before each problem of a graded task.
         count: how many measured perf prompts; the default is more than most runs ask.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from scoring._datasets import TaskError
-from scoring._prompts import MEASURE, Prompt
+from workloads.problem_sets import TaskError
+from workloads.prompts import MEASURE, Prompt
 
 
 def subset(

@@ -1,7 +1,7 @@
 """AIME 2025: the 30 problems of both days; every answer is an integer from 0 to 999."""
 
-from scoring._datasets import DataSet, Source
-from scoring.tasks._task import of_data_set
+from workloads.problem_sets import DataSet, Source
+from workloads.task import of_data_set
 
 AIME2025 = DataSet(
     name="aime2025",

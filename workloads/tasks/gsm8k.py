@@ -1,7 +1,7 @@
 """GSM8K: 1,319 word problems of grade school (Cobbe et al., 2021)."""
 
-from scoring._datasets import DataSet, Source
-from scoring.tasks._task import of_data_set
+from workloads.problem_sets import DataSet, Source
+from workloads.task import of_data_set
 
 GSM8K = DataSet(
     name="gsm8k",

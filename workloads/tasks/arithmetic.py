@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scoring._arithmetic import word_problems
-from scoring._prompts import MEASURE, Prompt
-from scoring.tasks._task import Options, Task, ask
+from workloads.word_problems import word_problems
+from workloads.prompts import MEASURE, Prompt
+from workloads.task import Options, Task, ask
 
 
 def load(options: Options) -> list[Prompt]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scoring._datasets import TaskError
+from workloads.problem_sets import TaskError
 
 MEASURE, WARMUP = "measure", "warmup"
 

@@ -1,4 +1,4 @@
-"""Fetches the public problem sets into local JSONL, once; every later stage reads only that (`scoring.tasks`).
+"""Fetches the public problem sets into local JSONL, once; every later stage reads only that (`workloads`).
 
 `datasets` does the loading, at the pinned revisions, and is imported only when something is loaded.
 """
@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from records import write_json
-from scoring._datasets import DataSet, Source, TaskError, check, default_data_dir, fetch_note, to_problem
-from scoring.tasks import DATA_SETS
+from workloads.problem_sets import DataSet, Source, TaskError, check, default_data_dir, fetch_note, to_problem
+from workloads import DATA_SETS
 
 Row = dict[str, Any]
 Load = Callable[[Source, str | None], Iterable[Row]]
@@ -52,7 +52,7 @@ def fetch(
 
     Args:
         task: gsm8k or aime2025.
-        data_dir: default `scoring.tasks.default_data_dir()`.
+        data_dir: default `workloads.default_data_dir()`.
         source_file: a local copy to import (JSONL, JSON or Parquet) instead of the hub.
         force: fetch also where a good copy is there already.
         load: how a source is loaded; default is `datasets.load_dataset`.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from scoring import _perf_prompts
-from scoring._datasets import TaskError
-from scoring._prompts import MEASURE, WARMUP, Prompt
-from scoring.tasks._task import Options, Task
+from workloads import perf_prompts
+from workloads.problem_sets import TaskError
+from workloads.prompts import MEASURE, WARMUP, Prompt
+from workloads.task import Options, Task
 
 
 def _task(workload: str) -> Task:
     def pool(name: str, options: Options, count: int) -> list[Prompt]:
         try:
-            texts = _perf_prompts.perf_texts(workload, name, options.seed, count)
+            texts = perf_prompts.perf_texts(workload, name, options.seed, count)
         except ValueError as error:
             raise TaskError(f"{workload}: {error}") from None
         prefix = workload if name == MEASURE else f"{workload}-{name}"
@@ -21,10 +21,10 @@ def _task(workload: str) -> Task:
         ]
 
     return Task(
-        load=lambda options: pool(MEASURE, options, options.count or _perf_prompts.MEASURED),
-        warmup=lambda options: pool(WARMUP, options, _perf_prompts.WARMUP),
+        load=lambda options: pool(MEASURE, options, options.count or perf_prompts.MEASURED),
+        warmup=lambda options: pool(WARMUP, options, perf_prompts.WARMUP),
         graded=False,
     )
 
 
-TASKS = {workload: _task(workload) for workload in _perf_prompts.TOKENS}
+TASKS = {workload: _task(workload) for workload in perf_prompts.TOKENS}
