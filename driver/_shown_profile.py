@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from records import JsonObject
-from secrecy import shown_argv, shown_env, shown_fields, shown_url
+from records.redaction import shown_argv, shown_env, shown_fields, shown_url
 
 
 def shown_profile(profile: JsonObject) -> JsonObject:

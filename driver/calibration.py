@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from records import Record
-from scoring._words import count
+from records.wording import count
 
 TTFT_LIMIT_MS = 5.0
 TPOT_LIMIT_PERCENT = 0.5

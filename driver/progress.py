@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from reporting._escape import terminal
-from scoring._words import count
+from records.wording import count
 
 
 class CaptureTail:

@@ -22,7 +22,7 @@ from driver.setup import from_here
 from driver.tokens import count_in_run, open_tokenizer
 from driver.workloads import load_workloads, write_workloads
 from records import NAME, RunFolder, read_json, write_json
-from scoring._words import count
+from records.wording import count
 
 _LOCK = ".lock"
 

@@ -10,7 +10,7 @@ from driver.profile import EngineSection, Profile, resolve_model
 from driver.progress import Display
 from engines import Engine, EngineConfig, EngineError, create
 from engines.convert import convert
-from secrecy import client_key
+from records.redaction import client_key
 
 
 def make_engine(section: EngineSection, profile: Profile, display: Display) -> Engine:

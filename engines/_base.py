@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import requests
 
 from engines._vram import ModelShape
-from secrecy import shown_argv, shown_env
+from records.redaction import shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
 SHARED_OPTIONS = frozenset({"device", "allow_cotenants"})

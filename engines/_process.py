@@ -21,7 +21,7 @@ from engines._machine import require_gpu
 from engines._meter import metering
 from engines._port import port_is_free, require_free_port
 from engines._surroundings import Surroundings
-from secrecy import CLIENT_KEYS
+from records.redaction import CLIENT_KEYS
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_GRACE_S = 10.0

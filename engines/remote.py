@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from engines._base import Engine, EngineError, ReadBack, sha256_text
-from secrecy import client_key, shown_url
+from records.redaction import client_key, shown_url
 
 
 class Remote(Engine):

@@ -17,7 +17,7 @@ from locustfiles._session import Session
 from locustfiles._tickets import Ticket
 from locustfiles._understand import Exchange, retry_after_s
 from records import ErrorKind
-from secrecy import client_key
+from records.redaction import client_key
 
 _run.install()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from locustfiles._capture import utc_now
-from secrecy import shown_fields
+from records.redaction import shown_fields
 
 if TYPE_CHECKING:
     from locustfiles._session import Session

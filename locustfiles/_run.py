@@ -18,7 +18,7 @@ from locustfiles._interrupt import deliver_between_callbacks
 from locustfiles._options import add_options, check, check_users, target
 from locustfiles._parent import end_with_driver, end_with_master
 from locustfiles._session import Session
-from secrecy import client_key
+from records.redaction import client_key
 
 log = logging.getLogger("enginebench")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from records import JsonObject
-from scoring._words import count as count
+from records.wording import count as count
 from scoring.metrics import WITHIN_RUN, ratio_digits
 
 UNKNOWN = "–"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from scoring._words import count
+from records.wording import count
 from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
 
 AT_ASKED_WARN, AT_ASKED_FAIL = 0.98, 0.80

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scoring._gpu import throttle_reasons
-from scoring._words import count
+from records.wording import count
 from scoring.audit import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
 from scoring.runs import Round
 

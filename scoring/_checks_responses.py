@@ -7,7 +7,7 @@ from collections import Counter
 import pandas as pd
 
 from records import ErrorKind
-from scoring._words import count
+from records.wording import count
 from scoring.audit import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
 
 CHUNKS_WARN, CHUNKS_FAIL = 1.02, 1.5

@@ -14,7 +14,7 @@ import click
 
 from driver.commands import _options
 from driver.errors import BenchError, ExitCode
-from scoring._words import count
+from records.wording import count
 
 if TYPE_CHECKING:
     from driver.calibration import Row

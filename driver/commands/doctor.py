@@ -20,7 +20,7 @@ from engines import _leftovers as leftovers
 from engines._convert_check import read_weights
 from engines._gpu import gpu_inventory
 from engines._machine import Check, Status, attempt, checks, disk_check, machine_checks
-from scoring._words import count
+from records.wording import count
 
 MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNKNOWN: "?   "}
 PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic", "pynvml", "datasets")

@@ -19,7 +19,7 @@ def command(workloads: tuple[str, ...], source_file: Path | None, data_dir: Path
 
     Where there is no network, place the files or import them with --from; no later stage needs more than them.
     """
-    from scoring._words import count
+    from records.wording import count
     from workloads.fetch import fetch
     from workloads import DATA_SETS, TaskError
 

@@ -16,7 +16,7 @@ from driver.progress import Display
 from driver.run import run_profile
 from driver.workloads import load_workloads
 from reporting.terminal import summary
-from scoring._words import count
+from records.wording import count
 
 
 def execute(

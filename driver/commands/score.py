@@ -11,7 +11,7 @@ from driver.completion import RunArgument
 from driver.judge import score_run
 from driver.run import open_run
 from records import write_json
-from scoring._words import count
+from records.wording import count
 
 
 @click.command(name="score", short_help="Grade captured answers with today's grader.")

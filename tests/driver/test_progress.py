@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from driver.progress import CaptureTail, Display
-from scoring._words import count
+from records.wording import count
 
 
 def line(**changes: object) -> str:
