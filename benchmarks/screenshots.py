@@ -16,7 +16,7 @@ from typing import Any
 from records import read_json
 from reporting.html import html
 from tests.browser import LOOKS, Visit, chromium
-from tests.locustfiles.web import pacing, web_ui
+from tests.load.web import pacing, web_ui
 
 HEIGHTS = {1200: 1000, 390: 844}
 NAMES = {1200: "report", 390: "report-phone"}

@@ -6,7 +6,7 @@ import difflib
 import re
 from pathlib import Path
 
-from locustfiles._options import OF_KIND, check, plain_parser
+from load.options import OF_KIND, check, plain_parser
 
 LOCUSTFILES = Path(__file__).resolve().parent.parent / "locustfiles"
 

@@ -2,7 +2,7 @@
 
 # Locust registers this module under its file's name: called concurrent.py, it would take the standard library's place.
 
-from locustfiles._chat import ChatUser
+from load.user import ChatUser
 
 
 class ClosedLoop(ChatUser):

@@ -1,6 +1,6 @@
 """Exactly 4 requests in flight: each user sends its next when its last has ended."""
 
-from locustfiles._chat import ChatUser
+from load.user import ChatUser
 
 
 class Concurrent4(ChatUser):

@@ -1,6 +1,6 @@
 """Exactly 8 requests in flight: each user sends its next when its last has ended."""
 
-from locustfiles._chat import ChatUser
+from load.user import ChatUser
 
 
 class Concurrent8(ChatUser):

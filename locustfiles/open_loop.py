@@ -1,6 +1,6 @@
 """Requests arrive by a schedule, whether or not earlier ones have ended: --rate, --arrivals, --burstiness."""
 
-from locustfiles._chat import ChatUser
+from load.user import ChatUser
 
 
 class OpenLoop(ChatUser):

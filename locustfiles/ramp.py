@@ -1,6 +1,6 @@
 """Users join one after the other over --ramp seconds; measuring starts with the first."""
 
-from locustfiles._chat import ChatUser
+from load.user import ChatUser
 
 
 class Ramp(ChatUser):

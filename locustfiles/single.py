@@ -1,6 +1,6 @@
 """One request at a time: latency without queueing."""
 
-from locustfiles._chat import ChatUser
+from load.user import ChatUser
 
 
 class Single(ChatUser):

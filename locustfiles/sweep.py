@@ -1,6 +1,6 @@
 """Step by step up to saturation: --steps 1,2,4,8 users, or with --step-by rate so many requests a second."""
 
-from locustfiles._chat import ChatUser
+from load.user import ChatUser
 
 
 class Sweep(ChatUser):

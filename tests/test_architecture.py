@@ -21,7 +21,7 @@ ALLOWED = {
 }
 
 
-THE_LOADS_OPTIONS = {"locustfiles._options"}
+THE_LOADS_OPTIONS = {"load.options"}
 """What the driver may know of the load: its table of options, which imports nothing of Locust (tested below)."""
 
 
@@ -57,7 +57,7 @@ def test_imports_point_one_way(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("module", "more"),
-    [("records", "orjson"), ("workloads", ""), ("secrecy", "secrecy"), ("locustfiles._options", "locustfiles")],
+    [("records", "orjson"), ("workloads", ""), ("secrecy", "secrecy"), ("load.options", "locustfiles")],
 )
 def test_what_many_import_is_light(module: str, more: str) -> None:
     code = (

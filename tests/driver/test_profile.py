@@ -13,7 +13,7 @@ from driver.errors import BenchError
 from driver.load import Load
 from driver.profile import ProfileError, load_profile, parse_profile, resolve_model
 from driver.workloads import load_workload
-from locustfiles._options import plain_parser
+from load.options import plain_parser
 from records import CellFolder
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from records import CellFolder, Record
 from scoring.captures import load_capture
 from tests.engines.helpers import model_folder
 from tests.engines.replay import Body, Replay, replaying
-from tests.locustfiles.load import prompts_file, run
+from tests.load.load import prompts_file, run
 
 RECORDED = Path(__file__).with_name("vllm_recorded")
 SAMPLING = {"temperature": 0.0, "top_p": 1.0, "repeat_penalty": 1.0}

@@ -1,0 +1,101 @@
+"""Understands requests that have ended, one after the other, in slices between what arrives."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import gevent
+from gevent.event import Event
+from gevent.hub import get_hub
+
+from load.record_builder import Exchange
+from records import Phase, Record
+
+SLICE_NS = 300_000
+"""How long decoding may hold the event loop before it lets arriving bytes be stamped."""
+BACKLOG = 512
+"""With more requests waiting to be decoded nothing new is sent, until half of them are left."""
+PATIENCE = 128
+"""Up to so many requests wait for an idle event loop before they are decoded; more take turns with what arrives."""
+
+
+class Decoding:
+    """A queue of exchanges, and the greenlet that works it off."""
+
+    def __init__(
+        self,
+        understand: Callable[[Exchange, Phase], Iterator[Record]],
+        *,
+        keep: Callable[[Record, Exchange], None],
+        on_done: Callable[[], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        """`understand` yields a growing record; `keep` gets it whole; `on_done` is called after each."""
+        self._understand, self._keep, self._on_done = understand, keep, on_done
+        self._queue: deque[tuple[Exchange, Phase]] = deque()
+        self._wake, self._room = Event(), Event()
+        self._room.set()
+        self._stopped = False
+        self._slice_end = 0
+        self._greenlet = gevent.spawn(self._run)
+        self._greenlet.link_exception(lambda greenlet: on_failure(f"the decoder failed: {greenlet.exception!r}"))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was put in is understood and kept."""
+        return not self._queue
+
+    def put(self, exchange: Exchange, phase: Phase) -> None:
+        self._queue.append((exchange, phase))
+        self._wake.set()
+        if len(self._queue) > BACKLOG:
+            self._room.clear()
+
+    def wait_for_room(self) -> None:
+        """Hold a user back while more has ended than could be decoded."""
+        self._room.wait()
+
+    def let_all_go(self) -> None:
+        """No user is held back any more: nothing more will be sent."""
+        self._room.set()
+
+    def stop(self) -> None:
+        """Decode nothing more, whatever is left."""
+        self._stopped = True
+
+    def finish(self) -> None:
+        """Wait until the queue is worked off (or was stopped), and end."""
+        while self._queue and not self._stopped:
+            gevent.sleep(0.001)
+        self._greenlet.kill(block=False)
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            self._let_io_pass()
+            while self._queue and not self._stopped:
+                self._decode(*self._queue[0])
+                self._queue.popleft()
+                if len(self._queue) < BACKLOG // 2:
+                    self._room.set()
+                self._on_done()
+
+    def _decode(self, exchange: Exchange, phase: Phase) -> None:
+        record: Record | None = None
+        for record in self._understand(exchange, phase):  # noqa: B007 - the last one is whole
+            if time.monotonic_ns() > self._slice_end:
+                self._let_io_pass()
+        assert record is not None
+        self._keep(record, exchange)
+
+    def _let_io_pass(self) -> None:
+        """Let everything that has arrived be stamped, then begin another slice of decoding.
+
+        Not by `gevent.sleep(0)`: the loop runs dozens of such wake-ups before it looks at its sockets again.
+        """
+        loop = get_hub().loop
+        get_hub().wait(loop.idle() if len(self._queue) < PATIENCE else loop.timer(0.0))
+        self._slice_end = time.monotonic_ns() + SLICE_NS

@@ -1,0 +1,119 @@
+"""The client's own health: whether the load generator was the bottleneck of what it measured."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psutil
+from gevent.hub import get_hub
+
+from load.percentiles import quantile
+
+PROBE_S = 0.02
+LATE_SEND_MS = 20.0
+LAG_LIMIT_MS = 250.0
+"""Lag that spoils any measurement. Less is judged post hoc, against the latencies that were measured (audit)."""
+CPU_LIMIT = 0.9
+
+
+class Health:
+    """Loop lag, CPU share and memory of this process from `start()` to `summary()`."""
+
+    def __init__(self) -> None:
+        self._lags_ms: list[float] = []
+        self._process = psutil.Process()
+        self._timer: Any = None
+        self._due = 0.0
+        self._cpu = self._wall = 0.0
+        self._in_flight = 0
+        self._curve: list[tuple[int, int]] = []
+        self._send_delays_ms: list[float] = []
+        self._late = 0
+        self._dated_by: set[str] = set()
+
+    def start(self) -> None:
+        """Begin a window of observation; an earlier one is forgotten, but not the curve of requests in flight."""
+        self._lags_ms.clear()
+        self._dated_by.clear()
+        self._cpu, self._wall = time.process_time(), time.monotonic()
+        if self._timer is None:
+            # Not a greenlet that sleeps: waking one up fifty times a second costs as much as reading a stream.
+            self._timer = get_hub().loop.timer(PROBE_S, PROBE_S)
+            self._due = time.monotonic() + PROBE_S
+            self._timer.start(self._probe, update=True)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer.close()
+            self._timer = None
+
+    def _probe(self) -> None:
+        now = time.monotonic()
+        self._lags_ms.append(max(0.0, (now - self._due) * 1000))
+        self._due = now + PROBE_S
+        self._timer.again(self._probe, update=True)
+        if len(self._lags_ms) > 200_000:
+            # Hours of samples: keep every second one.
+            del self._lags_ms[::2]
+
+    def began(self, sent_ns: int, due_ns: int | None) -> None:
+        """Note a request that went out, and when it should have."""
+        self._in_flight += 1
+        self._note(sent_ns)
+        if due_ns is not None:
+            delay = (sent_ns - due_ns) / 1e6
+            self._send_delays_ms.append(delay)
+            self._late += delay > LATE_SEND_MS
+
+    def ended(self, end_ns: int) -> None:
+        self._in_flight -= 1
+        self._note(end_ns)
+
+    def dated(self, by_kernel: bool) -> None:
+        """Note who said when the bytes of a response arrived."""
+        self._dated_by.add("kernel" if by_kernel else "read")
+
+    def _note(self, now_ns: int) -> None:
+        self._curve.append((now_ns, self._in_flight))
+        if len(self._curve) > 40_000:
+            del self._curve[1:-1:2]
+
+    def recent(self, seconds: float = 10.0) -> dict[str, Any]:
+        """The last seconds, cheap enough to ask for every second (the web UI does)."""
+        lags = sorted(self._lags_ms[-int(seconds / PROBE_S) :])
+        return {
+            "in_flight": self._in_flight,
+            "loop_lag_ms_p50": quantile(lags, 0.5),
+            "loop_lag_ms_p99": quantile(lags, 0.99),
+            "loop_lag_ms_max": lags[-1] if lags else None,
+            "late_sends": self._late,
+            "rss_mib": self._process.memory_info().rss / 2**20,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """What scenario.json says of the client. Times in milliseconds; unknown is None."""
+        lags = sorted(self._lags_ms)
+        wall = time.monotonic() - self._wall
+        share = (time.process_time() - self._cpu) / wall if wall > 0.5 else None
+        p99 = quantile(lags, 0.99)
+        reasons = []
+        if p99 is not None and p99 > LAG_LIMIT_MS:
+            reasons.append(f"its event loop was {p99:.0f} ms late at the 99th percentile")
+        if share is not None and share > CPU_LIMIT:
+            reasons.append(f"it used {share:.0%} of a core")
+        step = max(1, len(self._curve) // 2000)
+        return {
+            "loop_lag_ms_p50": quantile(lags, 0.5),
+            "loop_lag_ms_p99": p99,
+            "loop_lag_ms_max": lags[-1] if lags else None,
+            "cpu_share": share,
+            "late_sends": self._late,
+            "send_delay_ms_p99": quantile(sorted(self._send_delays_ms), 0.99),
+            "rss_mib": self._process.memory_info().rss / 2**20,
+            "arrival_stamps": "mixed" if len(self._dated_by) > 1 else next(iter(self._dated_by), None),
+            "in_flight": [list(point) for point in self._curve[::step]],
+            "bottleneck": bool(reasons) if lags else None,
+            "bottleneck_reason": "; ".join(reasons) or None,
+        }

@@ -1,0 +1,157 @@
+"""A user's connection: opened before any clock starts, kept between requests, asked again where the server had left."""
+
+from __future__ import annotations
+
+import contextlib
+import socket as socket_module
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gevent
+from gevent import socket
+from gevent.ssl import SSLContext, SSLWantReadError, create_default_context
+
+from load.http.reader import Reader
+from load.http.response import End, Reply
+from load.http.stamps import ask_for_stamps
+from load.http.target import Target
+from records import ErrorKind
+
+STALE_NS = 250_000_000
+"""A kept connection that breaks sooner than this after a request was sent had been closed before."""
+
+
+class StreamError(Exception):
+    """A request that failed before a response could be read; carries its kind."""
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Connection:
+    """A connection kept alive between the requests of one user."""
+
+    def __init__(self, target: Target, *, connect_timeout_s: float = 10.0, keep_raw: bool = False) -> None:
+        self._target, self._keep_raw = target, keep_raw
+        self._connect_timeout_s = connect_timeout_s
+        self._socket: Any = None
+
+    def open(self) -> int | None:
+        """Make sure of a live connection; returns what a new one cost in ns, None where the old one lives.
+
+        Raises:
+            StreamError: connect_failed.
+        """
+        if self._socket is not None:
+            if self._is_quiet():
+                return None
+            self.close()
+        started = time.monotonic_ns()
+        try:
+            with gevent.Timeout(self._connect_timeout_s, TimeoutError("timed out")):
+                made = socket.create_connection((self._target.host, self._target.port))
+                made.setsockopt(socket_module.IPPROTO_TCP, socket_module.TCP_NODELAY, 1)
+                ask_for_stamps(made)
+                if self._target.tls:
+                    made = _tls_context().wrap_socket(made, server_hostname=self._target.host)
+        except (OSError, TimeoutError) as error:
+            where = f"{self._target.host}:{self._target.port}"
+            raise StreamError(ErrorKind.CONNECT_FAILED, f"{where}: {_words(error)}") from None
+        self._socket = made
+        return time.monotonic_ns() - started
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _is_quiet(self) -> bool:
+        """Whether the kept connection can carry a request: nothing unread on it, and not closed by the server."""
+        try:
+            if self._target.tls:
+                self._socket.setblocking(False)
+                try:
+                    self._socket.read(1)
+                finally:
+                    self._socket.setblocking(True)
+            else:
+                self._socket._sock.recv(1, socket_module.MSG_PEEK)
+        except (BlockingIOError, SSLWantReadError):
+            return True
+        except OSError:
+            return False
+        return False
+
+    def exchange(self, request: bytes, *, total_s: float, silence_s: float, on_reply: Callable[[Reply], None]) -> Reply:
+        """Send a request and collect its response, to its end or to a deadline.
+
+        `on_reply` gets the reply as soon as there is one to fill, so that a cancelled request keeps what had come.
+
+        Raises:
+            StreamError: connect_failed, or aborted where the request could not be sent.
+        """
+        connect_ns = self.open()
+        reused = connect_ns is None
+        reply = Reply(time.monotonic_ns(), connect_ns=connect_ns, raw=[] if self._keep_raw else None)
+        on_reply(reply)
+        try:
+            self._send(request, total_s)
+        except OSError as error:
+            self.close()
+            if reused and _just_sent(reply):
+                # The server had closed it between our look and our send: it never saw the request.
+                return self._again(request, total_s, silence_s, on_reply)
+            raise StreamError(ErrorKind.ABORTED, f"while sending: {_words(error)}") from None
+        except BaseException:
+            self.close()
+            raise
+        try:
+            Reader(self._socket, reply, self._target.tls).run(total_s, silence_s)
+        except BaseException:
+            self.close()
+            raise
+        reply.end_ns = reply.end_ns or time.monotonic_ns()
+        if reply.end is not End.COMPLETE or reply.head is None or not reply.head.keeps_alive:
+            self.close()
+        if reused and not (reply.reads or reply.pending) and reply.end in (End.CLOSED, End.RESET) and _just_sent(reply):
+            return self._again(request, total_s, silence_s, on_reply)
+        return reply
+
+    def _again(self, request: bytes, total_s: float, silence_s: float, on_reply: Callable[[Reply], None]) -> Reply:
+        try:
+            return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
+        except StreamError as error:
+            # It was no old connection that had run out: the engine went away.
+            raise StreamError(ErrorKind.ABORTED, f"closed before the first byte of the response; {error}") from None
+
+    def _send(self, request: bytes, total_s: float) -> None:
+        if not self._target.tls:
+            # Nearly always the kernel takes it all, and nothing has to be waited for.
+            with contextlib.suppress(BlockingIOError):
+                request = request[self._socket._sock.send(request) :]
+            if not request:
+                return
+        with gevent.Timeout(total_s, StreamError(ErrorKind.TOTAL_TIMEOUT, f"not sent within {total_s:g} s")):
+            self._socket.sendall(request)
+
+
+def _just_sent(reply: Reply) -> bool:
+    """Whether the connection broke so soon that the server must have closed it before; later is the engine's doing."""
+    return time.monotonic_ns() - reply.sent_ns < STALE_NS
+
+
+_context: SSLContext | None = None
+
+
+def _tls_context() -> SSLContext:
+    global _context  # reading the certificate store takes 20 ms
+    if _context is None:
+        _context = create_default_context()
+        _context.set_alpn_protocols(["http/1.1"])
+    return _context
+
+
+def _words(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__

@@ -1,0 +1,160 @@
+"""Reads responses in the event loop itself: for every read of every stream two clocks, a recvmsg and an append.
+
+JSON is decoded only after a stream has ended, elsewhere, so that no stream's decoding delays another's stamps.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gevent.hub import Waiter, get_hub
+
+from load.http.idle import when_idle
+from load.http.response import End, Reply
+from load.http.stamps import CONTROL_BYTES, arrival_ns
+
+RECV_BYTES = 16 * 1024
+"""Small enough that the allocator never goes back to the system for it."""
+LOOK_EVERY = 128
+"""Reads whose framing is taken off together: often enough that it never holds the event loop for long."""
+LOOK_AT_ONCE = 1024
+"""Reads that may wait for an idle event loop; with more the loop has none to spare, and memory counts."""
+MAX_BODY_BYTES = 512 * 2**20
+
+
+class Reader:
+    """Reads one response in the event loop and wakes the waiting greenlet once, when it is over."""
+
+    def __init__(self, sock: Any, reply: Reply, tls: bool) -> None:
+        self._sock, self._reply, self._tls = sock, reply, tls
+        self._loop = get_hub().loop
+        self._waiter: Waiter[End] = Waiter()
+
+    def run(self, total_s: float, silence_s: float) -> None:
+        """Wait for the end of the response, of the silence deadline or of the total one."""
+        self._watcher = self._loop.io(self._sock.fileno(), 1)
+        total = self._loop.timer(total_s)
+        self._silence_ns = int(silence_s * 1e9)
+        self._silence = self._loop.timer(silence_s)
+        if self._tls:
+            self._sock.setblocking(False)
+        try:
+            self._watcher.start(self._tls_callback() if self._tls else self._callback())
+            total.start(self._waiter.switch, End.TOTAL)
+            self._silence.start(self._on_silence)
+            self._reply.end = self._waiter.get()
+        finally:
+            self._watcher.stop()
+            self._watcher.close()
+            total.stop()
+            total.close()
+            self._silence.stop()
+            self._silence.close()
+            if self._tls and self._sock.fileno() >= 0:
+                self._sock.setblocking(True)
+
+    def _callback(self) -> Callable[[], None]:
+        """What runs for every read of every stream; a closure, since its names are looked up the fastest."""
+        clock, wall, receive, arrived = time.monotonic_ns, time.time_ns, self._sock._sock.recvmsg, arrival_ns
+        pending, look = self._reply.pending, self._look
+        append = pending.append
+        look_always = True
+        look_at = LOOK_EVERY
+        stamp = self._reply.sent_ns
+
+        def on_readable() -> None:
+            nonlocal look_always, look_at, stamp
+            try:
+                data, control, _, _ = receive(RECV_BYTES, CONTROL_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._look_again()
+                self._finish(End.RESET, clock())
+                return
+            # Behind the read: what came in while it was on its way must not be dated before.
+            wall_ns, now = wall(), clock()
+            if not data:
+                self._look_again()
+                self._finish(End.CLOSED, now)
+                return
+            stamp = arrived(control, wall_ns, now, stamp)
+            append((stamp, data))
+            if look_always:
+                self._reply.kernel_stamps = stamp != now
+                look_always = look(now)
+            elif data[-4:] == b"\r\n\r\n" or len(data) < 4:
+                # A chunked body ends in an empty line. Whether this is its end can be seen after others' reads.
+                when_idle(look, now)
+            elif (waiting := len(pending)) >= look_at:
+                if waiting >= LOOK_AT_ONCE:
+                    look(now)
+                else:
+                    when_idle(self._look_again)
+                look_at = len(pending) + LOOK_EVERY
+            elif waiting < LOOK_EVERY:
+                look_at = LOOK_EVERY
+
+        return on_readable
+
+    def _tls_callback(self) -> Callable[[], None]:
+        def on_readable() -> None:
+            while not self._reply.end_ns:
+                now = time.monotonic_ns()
+                try:
+                    data = self._sock.recv(RECV_BYTES)
+                except (ssl.SSLWantReadError, BlockingIOError):
+                    return
+                except OSError:
+                    self._finish(End.RESET, now)
+                    return
+                if not data:
+                    self._finish(End.CLOSED, now)
+                    return
+                self._reply.pending.append((now, data))
+                self._look(now)
+
+        return on_readable
+
+    def _look_again(self) -> None:
+        """Take the framing off what is there, if anything."""
+        if self._reply.pending:
+            self._look(self._reply.pending[-1][0])
+
+    def _look(self, now: int) -> bool:
+        """See whether the response is over; returns whether the next read must be looked at too."""
+        reply = self._reply
+        reply.unframe()
+        if reply.framing_error:
+            self._finish(End.RESET, now)
+        elif reply.framed:
+            self._finish(End.COMPLETE, now)
+        elif reply.size > MAX_BODY_BYTES:
+            self._finish(End.TOO_LARGE, now)
+        return reply.how in (None, "length")
+
+    def _on_silence(self) -> None:
+        reply, now = self._reply, time.monotonic_ns()
+        last_ns = reply.pending[-1][0] if reply.pending else reply.last_ns or reply.sent_ns
+        left = self._silence_ns - (now - last_ns)
+        if left <= 0:
+            self._finish(End.SILENCE, now)
+        else:
+            # One timer for the whole stream, moved on only when it fires: a timer a read would cost more than the read.
+            self._silence.stop()
+            self._silence.close()
+            self._silence = self._loop.timer(left / 1e9)
+            self._silence.start(self._on_silence)
+
+    def _finish(self, end: End, now: int) -> None:
+        if self._reply.end_ns:
+            return
+        self._reply.end_ns = now
+        self._reply.end = end
+        # A connection that was closed can be read for ever: the loop would never be idle.
+        self._watcher.stop()
+        # What a user does between two requests takes as long as a dozen reads.
+        when_idle(self._waiter.switch, end)

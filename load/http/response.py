@@ -1,0 +1,96 @@
+"""What came back of one request: stamped bytes, whose framing is taken off in slices between arrivals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from load.http.framing import Body, FramingError, Head, parse_head
+
+
+class End(StrEnum):
+    """How the reading of a response ended."""
+
+    COMPLETE = "complete"
+    CLOSED = "closed"
+    RESET = "reset"
+    SILENCE = "silence"
+    TOTAL = "total"
+    TOO_LARGE = "too_large"
+
+
+@dataclass(slots=True)
+class Reply:
+    """What came back, undecoded. Stamps are monotonic ns: when the last bytes of a read arrived (see `_stamps`)."""
+
+    sent_ns: int
+    end_ns: int = 0
+    connect_ns: int | None = None
+    end: End = End.CLOSED
+    head: Head | None = None
+    framing_error: str | None = None
+    content: list[tuple[int, bytes]] = field(default_factory=list)
+    """The body's bytes without their framing, as far as `unframe()` has come."""
+    pending: list[tuple[int, bytes]] = field(default_factory=list)
+    """Bytes of the connection that `unframe()` has not seen."""
+    raw: list[bytes] | None = None
+    """All bytes of the connection, where they are to be kept."""
+    reads: int = 0
+    kernel_stamps: bool = False
+    """Whether the kernel said when they arrived; else they are dated by their read."""
+    last_ns: int = 0
+    """The last read that `unframe()` has seen."""
+    _start: bytes = b""
+    _body: Body | None = None
+
+    def unframe(self) -> None:
+        """Take the framing off what has come since the last call."""
+        pending = self.pending
+        if not pending:
+            return
+        self.last_ns = pending[-1][0]
+        self.reads += len(pending)
+        if self.raw is not None:
+            self.raw += [data for _, data in pending]
+        if not self.framing_error:
+            try:
+                if self._body is None:
+                    self._take_head()
+                if self._body is not None:
+                    self._body.feed_all(pending, self.content)
+            except FramingError as error:
+                self.framing_error = str(error)
+        # The same list: the reader goes on appending to it.
+        pending.clear()
+
+    def _take_head(self) -> None:
+        """Parse the head if it is whole by now, and leave in `pending` what came after it."""
+        for number, (stamp, data) in enumerate(self.pending, start=1):
+            self._start += data
+            found = parse_head(self._start)
+            if found is not None:
+                self.head, rest = found
+                self._body, self._start = Body(self.head), b""
+                self.pending[:number] = [(stamp, rest)]
+                return
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body so far."""
+        return self._body.size if self._body else 0
+
+    @property
+    def framed(self) -> bool:
+        """Whether the framing vouches for the body's end: a last chunk, or as many bytes as were announced."""
+        return self._body is not None and self._body.complete
+
+    @property
+    def how(self) -> str | None:
+        """How the body is framed; None before its head has come."""
+        return self._body.how if self._body else None
+
+    def finish(self) -> None:
+        """Everything has come: a body that only the end of the connection ends is complete now."""
+        self.unframe()
+        if self.framed or (self.end is End.CLOSED and self.how == "close"):
+            self.end = End.COMPLETE

@@ -1,0 +1,185 @@
+"""The command line options of every scenario, which are the web UI's form fields too."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from load.http.target import Target
+
+
+class UsageError(ValueError):
+    """Options that cannot be used; one line."""
+
+
+class Parser(Protocol):
+    """Locust's parser, or another to check options with: the driver's, which must not import Locust."""
+
+    def add_argument(self, *flags: Any, include_in_web_ui: bool = ..., **given: Any) -> Any: ...
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options to Locust's parser (not to a group of it: `include_in_web_ui` works on the parser only)."""
+    add = parser.add_argument
+    add("--model", default="", help="Model name in the request; empty lets the engine choose")
+    add(
+        "--prompts",
+        default="perf-short",
+        help="Workload (perf-short, perf-medium, perf-long, arithmetic, ...) or FILE.jsonl",
+    )
+    add(
+        "--requests",
+        type=int,
+        default=0,
+        help="Measured requests; 0: until the prompts are used up, or the duration ends",
+    )
+    add(
+        "--duration",
+        type=float,
+        default=0.0,
+        help="Seconds in which measured requests may begin (sweep: each step)",
+    )
+    add("--samples", type=int, default=1, help="How often each prompt is asked when the prompts are used up once")
+    add("--warmup", type=int, default=0, help="Warm-up requests, with prompts that are never measured")
+    add("--max-tokens", type=int, default=128, help="Most tokens of an answer")
+    add("--fixed-length", action="store_true", default=False, help="Ask for exactly --max-tokens tokens (ignore_eos)")
+    add("--request-extras", default="{}", help="JSON object merged into each request last")
+    add("--request-timeout", type=float, default=600.0, help="Seconds that a request may take")
+    add("--silence-timeout", type=float, default=120.0, help="Seconds without a byte after which a request has failed")
+    add("--drain-timeout", type=float, default=10.0, help="Seconds that requests in flight may still take after a stop")
+    add("--retries", type=int, default=0, help="How often a 429 or 503 is asked again, after Retry-After")
+    add("--seed", type=int, default=1, help="Seed of prompts and arrivals")
+    add("--rate", type=float, default=1.0, help="open_loop: requests a second")
+    add("--arrivals", default="poisson", choices=["poisson", "constant", "gamma"], help="open_loop: kind of arrivals")
+    add("--burstiness", type=float, default=1.0, help="gamma arrivals: shape; 1 is Poisson, below 1 is burstier")
+    add("--steps", default="1,2,4,8", help="sweep: users (or, with --step-by rate, requests a second) of each step")
+    add("--step-by", default="users", choices=["users", "rate"], help="sweep: what the steps are")
+    add("--stop-at-saturation", action="store_true", default=False, help="sweep: end after a step that gained nothing")
+    add("--ramp", type=float, default=10.0, help="ramp: seconds until all users are there")
+    add("--capture-dir", default="", include_in_web_ui=True, help="Folder for requests.jsonl and scenario.json")
+    add("--append", action="store_true", default=False, include_in_web_ui=False, help="Go on with a capture")
+    add("--keep-raw", action="store_true", default=False, help="Keep the bytes of failed requests in CAPTURE_DIR/raw")
+    add("--engine", default="engine", include_in_web_ui=False, help="Label in the records")
+    add("--workload", default="", include_in_web_ui=False, help="Label in the records; empty: what --prompts names")
+    add("--cell", default="", include_in_web_ui=False, help="Label in the records")
+    add("--round", type=int, default=1, include_in_web_ui=False, help="Label in the records")
+
+
+OF_KIND = {
+    "rate": ("open",),
+    "arrivals": ("open", "sweep"),
+    "burstiness": ("open", "sweep"),
+    "steps": ("sweep",),
+    "step_by": ("sweep",),
+    "stop_at_saturation": ("sweep",),
+    "ramp": ("ramp",),
+}
+"""The options that mean something to some kinds of load only (`ChatUser.kind`)."""
+
+
+class PlainParser(argparse.ArgumentParser):
+    """A parser for the options without Locust; a mistake is a `UsageError`."""
+
+    def add_argument(self, *flags: Any, include_in_web_ui: bool = True, **given: Any) -> argparse.Action:
+        return super().add_argument(*flags, **given)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def plain_parser() -> PlainParser:
+    """A parser that knows the options and nothing else."""
+    parser = PlainParser(add_help=False, allow_abbrev=False)
+    add_options(parser)
+    return parser
+
+
+def check_users(environment: Any, users: int | None) -> None:
+    """Hold a scenario to the number of users in its name.
+
+    Raises:
+        UsageError: another number was asked for.
+    """
+    exact = environment.enginebench_exact
+    if exact and users not in (None, exact):
+        raise UsageError(
+            f"--users {users}: {environment.enginebench_scenario} always has {exact}; closed_loop takes any"
+        )
+
+
+def check(options: Any, kind: str) -> dict[str, Any]:
+    """Check what argparse can't; returns the request extras.
+
+    Args:
+        options: as parsed.
+        kind: of load, `ChatUser.kind`.
+
+    Raises:
+        UsageError: naming the option, and what was expected.
+    """
+    try:
+        extras = json.loads(options.request_extras or "{}")
+    except ValueError as error:
+        raise UsageError(f"--request-extras: not JSON: {error}") from None
+    if not isinstance(extras, dict):
+        raise UsageError("--request-extras: a JSON object was expected")
+    for name, least in (
+        ("requests", 0),
+        ("warmup", 0),
+        ("retries", 0),
+        ("max_tokens", 0),
+        ("samples", 1),
+        ("duration", 0),
+    ):
+        value = getattr(options, name)
+        if not math.isfinite(value) or value < least:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: at least {least} was expected")
+    for name in ("request_timeout", "silence_timeout", "drain_timeout", "rate", "burstiness"):
+        value = getattr(options, name)
+        if not math.isfinite(value) or value <= 0:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: more than 0 was expected")
+    try:
+        steps = [float(step) for step in options.steps.split(",")]
+    except ValueError:
+        steps = []
+    if not steps or min(steps) <= 0:
+        raise UsageError(f"--steps {options.steps}: numbers above 0 with commas were expected")
+    defaults = plain_parser().parse_args([])
+    for name, kinds in OF_KIND.items():
+        if kind not in kinds and getattr(options, name) != getattr(defaults, name):
+            of = " or ".join({"open": "open_loop"}.get(each, each) for each in kinds)
+            raise UsageError(f"--{name.replace('_', '-')}: only {of} has a use for it")
+    return extras
+
+
+def target(host: str | None) -> Target:
+    """Where the requests go.
+
+    Raises:
+        UsageError: no --host, or no URL.
+    """
+    if not host:
+        raise UsageError("--host: the engine's base URL is missing, such as http://127.0.0.1:8080")
+    try:
+        return Target.parse(host)
+    except ValueError as error:
+        raise UsageError(f"--host {error}") from None
+
+
+def capture_dir(options: Any) -> Path | None:
+    """The folder for the capture, made now; None where none is asked for.
+
+    Raises:
+        UsageError: it can't be made.
+    """
+    if not options.capture_dir:
+        return None
+    path = Path(options.capture_dir)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--capture-dir {path}: {error.strerror}") from None
+    return path

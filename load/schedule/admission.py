@@ -1,0 +1,247 @@
+"""Who may send next, and when: warm-up, the barrier behind it, closed and open loops, the steps of a sweep, the end.
+
+Users wait here on events, never by looking again and again, so that a waiting user costs nothing while others stream.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gevent.event import Event
+from gevent.lock import BoundedSemaphore
+
+from load.schedule.sweep import Step, Sweep
+from load.schedule.tickets import Prompts, Shard, Ticket, arrivals
+from records import Phase
+from workloads import Prompt
+
+ALL_ADMITTED = "all admitted"
+
+
+class Admission:
+    """Hands out tickets to users, each of which is given back with `done()`."""
+
+    def __init__(
+        self,
+        options: Any,
+        kind: str,
+        prompts: Prompts,
+        shard: Shard,
+        users: Callable[[], int],
+        *,
+        on_measure: Callable[[], None],
+        on_idle: Callable[[], None],
+    ) -> None:
+        """`on_measure` is called when measuring begins; `on_idle` when it is closed and no ticket is out."""
+        self._options, self._kind, self._prompts, self._shard, self._users = options, kind, prompts, shard, users
+        self._on_measure, self._on_idle = on_measure, on_idle
+        self._warm_open = self._warm_left = shard.share(options.warmup)
+        self._warm_done, self._all_arrived, self._go = Event(), Event(), Event()
+        self._go.set()
+        self._on_warm: Callable[[], None] | None = None
+        self._stopping = Event()
+        self._arrived = 0
+        self._turn = BoundedSemaphore(1)
+        self._source: Iterator[tuple[Prompt, int]] = iter(())
+        self._due: Iterator[int] | None = None
+        self.admitted = self.tickets_out = 0
+        self.closed = False
+        self.stop_reason: str | None = None
+        self.measure_start_ns: int | None = None
+        self.measure_end_ns: int | None = None
+        self.sweep = Sweep(options, shard) if kind == "sweep" else None
+
+    @property
+    def limit(self) -> int | None:
+        """Measured requests that this process owes (in a sweep: each step); None where only the clock ends it."""
+        if self._options.requests:
+            return self._shard.share(self._options.requests)
+        if self._options.duration:
+            return None
+        return len(self._prompts.measured) * (1 if self.sweep else self._options.samples)
+
+    @property
+    def owed(self) -> int | None:
+        """All measured requests that this process owed by now; None where only the clock ends it."""
+        limit = self.limit
+        return limit if limit is None or self.sweep is None else limit * self.sweep.begun
+
+    @property
+    def is_last_lap(self) -> bool:
+        """Whether the asked load is not kept up any more: all are admitted, and one of them has ended."""
+        return self.closed and (self._kind == "open" or self.tickets_out < self._users())
+
+    def wait_for_others(self, on_warm: Callable[[], None]) -> None:
+        """Hold measuring back until `go()`; `on_warm` is called once this process is ready for it."""
+        self._go.clear()
+        self._on_warm = on_warm
+        if self._kind == "ramp" and not self._warm_left:
+            # Its first user may come long after those of other processes, which need not wait for it.
+            self._tell_warm()
+
+    def go(self) -> None:
+        """All processes are warm: measure."""
+        self._go.set()
+
+    # -- for users ----------------------------------------------------------------------------------------------------
+
+    def arrive(self) -> None:
+        """A user is there; measuring begins when all are and the warm-up is done."""
+        self._arrived += 1
+        if self._arrived >= self._users():
+            self._all_arrived.set()
+
+    def next(self, user: int) -> Ticket | None:
+        """Wait for this user's next ticket; None once there is nothing more to send."""
+        if self._warm_open > 0 and not self.closed:
+            self._warm_open -= 1
+            return Ticket(self._prompts.warmup(), 0, Phase.WARMUP)
+        self._pass_barrier()
+        while not self.closed:
+            step = self._step
+            if self.sweep and self.sweep.holds_back(user):
+                self.sweep.current.over.wait()
+            elif self._due is None:
+                if ticket := self._draw(None):
+                    return ticket
+            else:
+                # One user at a time waits for the next arrival; the others wait for their turn behind it.
+                with self._turn:
+                    if not self.closed and (step is None or not (step.used_up or step.over.is_set())):
+                        ticket = self._draw_when_due()
+                        if ticket is not None:
+                            return ticket
+        return None
+
+    def done(self, ticket: Ticket) -> None:
+        """Give a ticket back: its request has ended, whichever way."""
+        if ticket.phase is Phase.WARMUP:
+            self._warm_left -= 1
+            if not self._warm_left:
+                self._warm_done.set()
+            return
+        self.tickets_out -= 1
+        if step := self._step:
+            step.ended += 1
+            if step.used_up and not self.tickets_out:
+                self._next_step()
+        if self.closed and not self.tickets_out:
+            self._on_idle()
+
+    def close(self, reason: str = ALL_ADMITTED) -> None:
+        """Admit nothing more. The first reason other than the regular end stays."""
+        if reason != ALL_ADMITTED and self.stop_reason is None:
+            self.stop_reason = reason
+        if not self.closed:
+            self.closed = True
+            self.measure_end_ns = time.monotonic_ns()
+        for event in (self._warm_done, self._all_arrived, self._go, self._stopping):
+            event.set()
+        if self.sweep:
+            self.sweep.release()
+        if not self.tickets_out:
+            self._on_idle()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _pass_barrier(self) -> None:
+        if self.measure_start_ns is not None or self.closed:
+            return
+        if not self._warm_left:
+            self._warm_done.set()
+        self._warm_done.wait()
+        if self._kind != "ramp":
+            self._all_arrived.wait()
+        self._tell_warm()
+        self._go.wait()
+        if self.measure_start_ns is None and not self.closed:
+            self._on_measure()
+            self.measure_start_ns = time.monotonic_ns()
+            once = not self._options.requests and not self._options.duration and not self.sweep
+            self._source = self._prompts.once(self._options.samples) if once else self._prompts.forever()
+            if self.sweep:
+                self._start_step(self.sweep)
+            elif self._kind == "open":
+                self._start_arrivals(self._options.rate, self.measure_start_ns)
+
+    def _tell_warm(self) -> None:
+        tell, self._on_warm = self._on_warm, None
+        if tell and not self.closed:
+            tell()
+
+    def _start_arrivals(self, rate: float, base_ns: int, number: int = 0) -> None:
+        # Workers and steps must not share a schedule, nor a stream of random numbers.
+        seed = (int(self._options.seed) * 1009 + self._shard.index) * 1009 + number
+        due = arrivals(self._options.arrivals, rate / self._shard.count, self._options.burstiness, seed)
+        # Each worker begins a little later: even schedules that all begin at once would be bursts.
+        begin = self._shard.index / rate
+        self._due = (base_ns + int((begin + at) * 1e9) for at in due)
+
+    @property
+    def _step(self) -> Step | None:
+        return self.sweep.current if self.sweep else None
+
+    def _window_end_ns(self) -> int | None:
+        """When the asked duration (in a sweep: of this step) is over."""
+        if not self._options.duration:
+            return None
+        step = self._step
+        begun = step.start_ns if step else self.measure_start_ns
+        return (begun or 0) + int(self._options.duration * 1e9)
+
+    def _draw(self, due_ns: int | None) -> Ticket | None:
+        step = self._step
+        limit, end_ns = self.limit, self._window_end_ns()
+        given = step.admitted if step else self.admitted
+        at = time.monotonic_ns() if due_ns is None else due_ns
+        drawn = None
+        if (limit is None or given < limit) and (end_ns is None or at < end_ns):
+            drawn = next(self._source, None)
+        if drawn is None:
+            self._use_up(step)
+            return None
+        self.admitted += 1
+        self.tickets_out += 1
+        if step:
+            step.admitted += 1
+        if limit is not None and given + 1 >= limit:
+            self._use_up(step)
+        return Ticket(drawn[0], drawn[1], Phase.MEASURE, due_ns)
+
+    def _draw_when_due(self) -> Ticket | None:
+        assert self._due is not None
+        due_ns = next(self._due)
+        end_ns = self._window_end_ns()
+        until = due_ns if end_ns is None else min(due_ns, end_ns)
+        while (left := until - time.monotonic_ns()) > 0:
+            if self._stopping.wait(left / 1e9):
+                return None
+        return self._draw(due_ns)
+
+    def _use_up(self, step: Step | None) -> None:
+        if step is None:
+            self.close()
+            return
+        step.used_up = True
+        if not self.tickets_out and not step.over.is_set():
+            self._next_step()
+
+    def _start_step(self, sweep: Sweep) -> None:
+        step = sweep.begin()
+        if self._options.step_by == "rate":
+            self._start_arrivals(step.level, step.start_ns or 0, sweep.at)
+        elif not sweep.takes_part(0):
+            # Fewer users than workers: this worker has none in this step.
+            step.used_up = True
+            self._next_step()
+
+    def _next_step(self) -> None:
+        """Go on: the current step has used up its requests, and all of them have ended."""
+        assert self.sweep is not None
+        if self.sweep.end() and not self.closed:
+            self.sweep.advance()
+            self._start_step(self.sweep)
+        else:
+            self.close()

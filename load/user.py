@@ -1,0 +1,144 @@
+"""The user of every scenario: asks, streams, records; the scenarios differ in how many there are and when they ask."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, ClassVar
+
+import gevent
+import orjson
+from locust import User, task
+
+from load import plugin
+from load.http.connection import Connection, StreamError
+from load.http.response import Reply
+from load.session import Session
+from load.schedule.tickets import Ticket
+from load.record_builder import Exchange, retry_after_s
+from records import ErrorKind
+from records.redaction import client_key
+
+plugin.install()
+
+log = logging.getLogger("enginebench")
+
+DEFAULT_MAX_TOKENS = 128
+
+
+class ChatUser(User):
+    """One client that sends streaming chat completions, one after the other.
+
+    `kind` is the shape of the load: closed (send when the last one has ended), open (send when due), sweep or ramp.
+    `fixed_count` users run unless the command line or the web UI names another number, which a scenario with
+    `exact_count` refuses: its name says how many they are.
+    """
+
+    abstract = True
+    kind: ClassVar[str] = "closed"
+    exact_count: ClassVar[bool] = False
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self.session: Session = plugin.session(environment)
+        self._number = plugin.next_user(environment)
+        self._seq = 0
+        self._key = client_key()
+        self._connection = Connection(self.session.target, keep_raw=self.session.options.keep_raw)
+
+    def on_start(self) -> None:
+        session = self.session
+        if self.kind == "ramp" and session.users > 1:
+            gevent.sleep(session.options.ramp * self._number / (session.users - 1))
+        session.admission.arrive()
+
+    def on_stop(self) -> None:
+        self._connection.close()
+
+    @task
+    def chat(self) -> None:
+        """Send the next request; without one, wait for the end of the test without asking again."""
+        ticket = self.session.next(self._number)
+        if ticket is None:
+            self.session.over.wait()
+            gevent.sleep(0.1)
+            return
+        try:
+            self._ask(ticket)
+        finally:
+            self._seq += 1
+            self.session.admission.done(ticket)
+
+    def _ask(self, ticket: Ticket) -> None:
+        """Send a request, and again while it is told to come back later and retries are left."""
+        for attempt in range(1, self.session.options.retries + 2):
+            wait_s = self._attempt(ticket, attempt)
+            if wait_s is None:
+                return
+            log.info("asked to come back: attempt %d of %s waits %.1f s", attempt + 1, ticket.prompt.prompt_id, wait_s)
+            gevent.sleep(wait_s)
+
+    def _attempt(self, ticket: Ticket, attempt: int) -> float | None:
+        """One attempt; returns how long to wait before another, None where there is no use in one."""
+        session, health = self.session, self.session.health
+        body, max_tokens = self._body(ticket)
+        exchange = Exchange(ticket, self._number, self._seq, attempt, end_ns=0, max_tokens=max_tokens)
+        began = time.monotonic_ns()
+        health.began(began, ticket.due_ns)
+        reply: Reply | None = None
+        try:
+            reply = self._connection.exchange(
+                self._request(body),
+                total_s=session.options.request_timeout,
+                silence_s=session.options.silence_timeout,
+                on_reply=lambda started: setattr(exchange, "reply", started),
+            )
+            exchange.reply = reply
+        except StreamError as error:
+            exchange.failure = (error.kind, str(error))
+        except gevent.GreenletExit:
+            exchange.failure = (ErrorKind.CANCELLED, "the test was stopped")
+            raise
+        finally:
+            exchange.end_ns = reply.end_ns if reply else time.monotonic_ns()
+            if exchange.reply is not None and not exchange.reply.end_ns:
+                exchange.reply.end_ns = exchange.end_ns
+            health.ended(exchange.end_ns)
+            if exchange.reply is not None and exchange.reply.head is not None:
+                health.dated(exchange.reply.kernel_stamps)
+            again = attempt <= session.options.retries and not session.admission.stop_reason
+            wait_s = retry_after_s(reply) if reply is not None and again else None
+            exchange.retried = wait_s is not None
+            session.ended(exchange)
+        return wait_s
+
+    def _body(self, ticket: Ticket) -> tuple[bytes, int | None]:
+        options = self.session.options
+        max_tokens = options.max_tokens or ticket.prompt.max_tokens or DEFAULT_MAX_TOKENS
+        body: dict[str, Any] = {
+            "model": options.model or "default",
+            "messages": list(ticket.prompt.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_tokens": max_tokens,
+            "temperature": 0,
+        }
+        if options.fixed_length:
+            body["ignore_eos"] = True
+        # A field that the extras set to null is left out: some servers refuse what they don't know.
+        body = {name: value for name, value in {**body, **self.session.extras}.items() if value is not None}
+        # What the extras made of it is what was asked for.
+        return orjson.dumps(body), body.get("max_tokens", body.get("max_completion_tokens"))
+
+    def _request(self, body: bytes) -> bytes:
+        target, key = self.session.target, self._key
+        head = (
+            f"POST {target.path}/v1/chat/completions HTTP/1.1\r\n"
+            f"Host: {target.authority}\r\n"
+            "User-Agent: enginebench\r\n"
+            "Accept: text/event-stream\r\n"
+            "Accept-Encoding: identity\r\n"
+            "Content-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n" + (f"Authorization: Bearer {key}\r\n" if key else "") + "\r\n"
+        )
+        return head.encode("latin-1") + body

@@ -1,0 +1,137 @@
+"""Live figures of one test, from the records as they come, in bounded memory. Knows nothing of Locust.
+
+Percentiles of the last seconds and of each second are always exact, those of the whole test as `_percentiles` says.
+Definitions are those of docs/methodology.md: only measured requests without an error are in a latency.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from load.percentiles import Distribution
+from load.web.timeline import METRICS, Second, Seconds
+from records import Record
+
+
+@dataclass(slots=True)
+class _Clock:
+    """A worker's clock, in seconds, laid on ours by the quickest record that has come from it.
+
+    Only the places in the charts and the length of the test rest on that. The ends stay on the worker's own clock,
+    since `offset` gets better as records come.
+    """
+
+    offset: float = math.inf
+    first_sent: float = math.inf
+    last_end: float = -math.inf
+
+    def see(self, record: Record, now: float) -> float:
+        """Take in a record that came at `now`; returns the offset from its clock to ours."""
+        end = record.end_ns / 1e9
+        self.offset = min(self.offset, now - end)
+        self.first_sent = min(self.first_sent, end if record.sent_ns is None else record.sent_ns / 1e9)
+        self.last_end = max(self.last_end, end)
+        return self.offset
+
+
+class Live:
+    """The figures of one test. Times are seconds of this process's monotonic clock."""
+
+    def __init__(self, now: float) -> None:
+        """Begin a test at `now`."""
+        self.begun = now
+        self.counts = {"warmup": 0, "ok": 0, "error": 0, "tokens": 0, "tokens_unknown": 0}
+        self.errors: Counter[str] = Counter()
+        self.whole = {name: Distribution() for name in METRICS}
+        self.seconds = Seconds()
+        self._clocks: dict[str, _Clock] = {}
+
+    # -- from the hooks ------------------------------------------------------------------------------------------------
+
+    def first_token(self, record: Record, now: float) -> None:
+        if self._counts(record) and record.sent_ns is not None and record.first_token_ns is not None:
+            self._latency("ttft_ms", [(record.first_token_ns - record.sent_ns) / 1e6], now)
+
+    def inter_token(self, record: Record, gaps_ms: list[float], now: float) -> None:
+        if not self._counts(record):
+            return
+        self._latency("icl_ms", gaps_ms, now)
+        if record.chunk_tokens is not None:
+            brought = [max(1, tokens) for tokens in record.chunk_tokens[1:]]
+            each = (gap / n for gap, n in zip(gaps_ms, brought, strict=True) for _ in range(n))
+            self._latency("itl_ms", list(each), now)
+        elif record.completion_tokens is not None and len(record.chunk_ns) >= record.completion_tokens - 1:
+            self._latency("itl_ms", gaps_ms, now)
+
+    def stream_finished(self, record: Record, now: float) -> None:
+        if not record.measured:
+            self.counts["warmup"] += 1
+            return
+        second = self._second(now)
+        second.ended += 1
+        if not record.ok:
+            self.counts["error"] += 1
+            self.errors[str((record.error or {}).get("kind", "unknown"))] += 1
+            second.errors += 1
+            return
+        self.counts["ok"] += 1
+        sent, first, last = record.sent_ns, record.first_token_ns, record.last_token_ns
+        tokens = record.completion_tokens
+        if sent is not None and last is not None:
+            self._latency("e2e_ms", [(last - sent) / 1e6], now)
+        if tokens is not None and tokens >= 2 and first is not None and last is not None:
+            self._latency("tpot_ms", [(last - first) / 1e6 / (tokens - 1)], now)
+        self._place_tokens(record, now)
+
+    def sample(self, now: float, in_flight: int | None, lag_ms: float | None) -> None:
+        """Note how many requests are in flight, and how late the event loop is."""
+        second = self._second(now)
+        second.in_flight, second.lag_ms = in_flight, lag_ms
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _counts(record: Record) -> bool:
+        return record.measured and record.ok
+
+    def _latency(self, name: str, values: list[float], now: float) -> None:
+        self.whole[name].add(values)
+        recent = self._second(now).values
+        if recent is not None:
+            recent[name] += values
+
+    def _place_tokens(self, record: Record, now: float) -> None:
+        """Give each token to the second in which its chunk came."""
+        offset = self._clocks.setdefault(record.worker, _Clock()).see(record, now)
+        if record.completion_tokens is None:
+            self.counts["tokens_unknown"] += 1
+            return
+        self.counts["tokens"] += record.completion_tokens
+        chunks = record.chunk_ns
+        weights = record.chunk_tokens or [1] * len(chunks)
+        share = record.completion_tokens / (sum(weights) or 1)
+        for stamp, weight in zip(chunks, weights, strict=True):
+            if (second := self.seconds.known(stamp / 1e9 + offset - self.begun)) is not None:
+                second.tokens += weight * share
+
+    def _second(self, now: float) -> Second:
+        return self.seconds.at(now - self.begun)
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the whole test."""
+        firsts = [clock.first_sent + clock.offset for clock in self._clocks.values()]
+        lasts = [clock.last_end + clock.offset for clock in self._clocks.values()]
+        span = (max(lasts) - min(firsts) or None) if lasts else None
+        return {
+            "counts": dict(self.counts),
+            "errors_by_kind": dict(self.errors.most_common()),
+            "latency": {name: found.summary() for name, found in self.whole.items()},
+            "tokens_per_s": self.counts["tokens"] / span if span else None,
+            "requests_per_s": self.counts["ok"] / span if span else None,
+            "span_s": span,
+        }

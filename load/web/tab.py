@@ -1,0 +1,188 @@
+"""The tab "Streaming" in Locust's web UI, its page with charts at /enginebench/, and the downloads.
+
+Figures come from this project's hooks, which on the master of a distributed run fire for every record that arrives;
+what the workers know of themselves comes with Locust's worker reports.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gevent
+from locust.runners import MasterRunner, WorkerRunner
+
+from load.web.figures import Live
+from load.web.timeline import METRICS
+from load.web.clients import REPORT, Client, WorkerReport, known, total
+from load.web.routes import add_routes
+from records import CellFolder, Record, read_json
+
+CACHE_S = 0.5
+"""However many look on: the figures are made at most so often."""
+NAMES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "itl_ms": "ITL", "icl_ms": "ICL", "e2e_ms": "E2E"}
+
+
+def install(environment: Any) -> None:
+    """Listen where there is something to show: in a process with the web UI, and in the workers of one."""
+    if isinstance(environment.runner, WorkerRunner):
+        environment.events.report_to_master.add_listener(WorkerReport(environment).report)
+    elif environment.web_ui is not None:
+        WebUI(environment)
+
+
+class _Problem(logging.Handler):
+    """Keeps the last error, which a form in a browser would otherwise never show."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.line: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.line = record.getMessage()
+
+
+class WebUI:
+    """What one process with a web UI gathers and shows."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment, self._client = environment, Client()
+        self._live: Live | None = None
+        self._test: object = None
+        self._number = 0
+        self._workers: dict[str, dict[str, Any]] = {}
+        self._made: tuple[float, dict[str, Any]] = (0.0, {})
+        self._folder: CellFolder | None = None
+        self._problem = _Problem()
+        logging.getLogger("enginebench").addHandler(self._problem)
+        events = environment.events
+        events.test_start.add_listener(self._begin)
+        events.first_token.add_listener(self._with_live(lambda live, now, **of: live.first_token(now=now, **of)))
+        events.inter_token.add_listener(self._with_live(lambda live, now, **of: live.inter_token(now=now, **of)))
+        events.stream_finished.add_listener(
+            self._with_live(lambda live, now, **of: live.stream_finished(now=now, **of))
+        )
+        if isinstance(environment.runner, MasterRunner):
+            events.worker_report.add_listener(self._worker_report)
+        gevent.spawn(self._sample)
+        add_routes(self, environment)
+
+    # -- gathering -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, **_: Any) -> None:
+        env = self._environment
+        test = getattr(env, "enginebench_master", None) or getattr(env, "enginebench", None)
+        # Locust starts anew to spread the users of a lost worker; the test is the same.
+        if test is not None and test is self._test:
+            return
+        self._test, self._live = test, Live(time.monotonic())
+        self._number += 1
+        if test is not None:
+            self._problem.line = None
+        self._workers.clear()
+        self._made = (0.0, {})
+        folder = env.parsed_options.capture_dir
+        self._folder = CellFolder(Path(folder)) if folder and test is not None else None
+
+    def _with_live(self, take: Callable[..., None]) -> Callable[..., None]:
+        def listener(record: Record, **of: Any) -> None:
+            if self._live is not None:
+                take(self._live, time.monotonic(), record=record, **of)
+
+        return listener
+
+    def _worker_report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
+        found = data.get(REPORT)
+        if isinstance(found, dict):
+            self._workers[client_id] = found
+
+    def _clients(self) -> dict[str, dict[str, Any]]:
+        if isinstance(self._environment.runner, MasterRunner):
+            return dict(sorted(self._workers.items()))
+        return {"local": self._client.look(getattr(self._environment, "enginebench", None))}
+
+    def _sample(self) -> None:
+        while True:
+            gevent.sleep(1.0)
+            if self._live is None or self._environment.runner.state not in ("spawning", "running", "cleanup"):
+                continue
+            clients = self._clients().values()
+            self._live.sample(
+                time.monotonic(), total(clients, "in_flight"), max(known(clients, "loop_lag_ms_p99"), default=None)
+            )
+
+    # -- showing -------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that the page shows."""
+        made, shown = self._made
+        if shown and time.monotonic() - made < CACHE_S:
+            return shown
+        env, live, clients = self._environment, self._live, self._clients()
+        options = env.parsed_options
+        shown = {
+            "test": self._number,
+            "state": env.runner.state,
+            "problem": self._problem.line,
+            "scenario": env.enginebench_scenario,
+            "host": env.host,
+            "prompts": options.prompts,
+            "users": env.runner.user_count,
+            "in_flight": total(clients.values(), "in_flight"),
+            "clients": clients,
+            "distributed": isinstance(env.runner, MasterRunner),
+            "records": self._folder is not None and self._folder.requests.exists(),
+            **(
+                {}
+                if live is None
+                else {**live.summary(), "recent": live.seconds.recent(), "series": live.seconds.columns()}
+            ),
+        }
+        self._made = (time.monotonic(), shown)
+        return shown
+
+    def table(self) -> list[dict[str, Any]]:
+        """The rows of the tab in Locust's own UI."""
+        shown = self.snapshot()
+        rows = []
+        for name in METRICS if "latency" in shown else ():
+            whole, recent = shown["latency"][name], shown["recent"]["latency"][name]
+            row = {"name": NAMES[name], "n": whole["n"], "exact": "exact" if whole["exact"] else "within 0.1%"}
+            row |= {key: _text(whole[key]) for key in ("p50", "p90", "p99", "max")}
+            rows.append(row | {"recent": _text(recent["p50"])})
+        return rows
+
+    def summary(self) -> dict[str, Any]:
+        """For the download: the live figures, and the test's scenario.json once it is written."""
+        shown = {name: value for name, value in self.snapshot().items() if name not in ("series", "recent")}
+        try:
+            written = read_json(self._folder.scenario) if self._folder else None
+        except (OSError, ValueError):
+            written = None
+        # Until a distributed test has ended, the file there is that of the test before.
+        if written is not None and written.get("started_utc") != getattr(self._test, "started_utc", None):
+            written = None
+        return {**shown, "scenario_json": written}
+
+    def records(self) -> Iterator[bytes] | None:
+        """The capture's whole lines as they are now, in pieces; None where nothing is captured."""
+        if self._folder is None or not self._folder.requests.exists():
+            return None
+        return _whole_lines(self._folder.requests)
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    rest = b""
+    with path.open("rb") as capture:
+        while piece := capture.read(1 << 18):
+            whole, newline, rest = (rest + piece).rpartition(b"\n")
+            yield whole + newline
+            # A download must not hold up the stamps of what arrives meanwhile.
+            gevent.sleep(0.002)
+
+
+def _text(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.2f}"
