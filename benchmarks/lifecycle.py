@@ -29,8 +29,8 @@ sys.path.insert(0, str(ROOT))
 
 from driver.profile import resolve_model  # noqa: E402
 from engines import EngineConfig, create, running  # noqa: E402
-from engines._leftovers import find  # noqa: E402
-from engines._port import free_port, port_is_free  # noqa: E402
+from engines.process.leftovers import find  # noqa: E402
+from engines.process.port import free_port, port_is_free  # noqa: E402
 
 MARK = "ENGINEBENCH_LIFECYCLE_RUN"
 SETTLE_S = 30.0

@@ -12,7 +12,7 @@ from driver._ship_secrets import refuse_secrets
 from driver._ship_wheels import download_wheels
 from driver.errors import BenchError
 from engines import EngineError
-from engines._source import SOURCE_NOTE, Source, find_source
+from engines.build.source import SOURCE_NOTE, Source, find_source
 from workloads.problem_sets import default_data_dir
 
 

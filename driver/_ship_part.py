@@ -8,7 +8,7 @@ import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines._files import sha256
+from engines.files import sha256
 
 ROOT = Path(__file__).resolve().parent.parent
 

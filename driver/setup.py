@@ -9,7 +9,7 @@ from driver.errors import BenchError, ExitCode
 from driver.profile import EngineSection, Profile, resolve_model
 from driver.progress import Display
 from engines import Engine, EngineConfig, EngineError, create
-from engines.convert import convert
+from engines.weights.convert import convert
 from records.redaction import client_key
 
 

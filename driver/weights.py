@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engines._files import sha256
-from engines.convert import source_files, source_sha256
+from engines.files import sha256
+from engines.weights.convert import source_files, source_sha256
 from records import JsonObject, read_json
 
 _known: dict[tuple[tuple[str, int, int], ...], str] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from driver.errors import BenchError, ExitCode
 from driver.profile import Profile, WorkloadSection
-from engines._files import sha256
+from engines.files import sha256
 from records import RunFolder
 import workloads as tasks
 from workloads.problem_sets import fetch_note

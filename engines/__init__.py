@@ -9,11 +9,11 @@ import importlib
 import pkgutil
 from dataclasses import replace
 
-from engines._base import SHARED_OPTIONS, Engine, EngineConfig, EngineError, ReadBack
-from engines._gpu import gpu_inventory
-from engines._port import free_port
-from engines._probe import probe
-from engines._process import RunningEngine, running
+from engines.base import SHARED_OPTIONS, Engine, EngineConfig, EngineError, ReadBack
+from engines.telemetry.gpu import gpu_inventory
+from engines.process.port import free_port
+from engines.probe import probe
+from engines.process.lifecycle import RunningEngine, running
 
 __all__ = [
     "KINDS", "Engine", "EngineConfig", "EngineError", "ReadBack", "RunningEngine",

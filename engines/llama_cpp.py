@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
-from engines._base import Engine, EngineError, ReadBack, sha256_text
-from engines._convert_check import shape_once_converted
-from engines._gguf import GgufError, read_gguf
-from engines._vram import ModelShape, shape_of_gguf
-from engines.build import find_build
+from engines.base import Engine, EngineError, ReadBack, sha256_text
+from engines.weights.check import shape_once_converted
+from engines.weights.gguf import GgufError, read_gguf
+from engines.machine.vram import ModelShape, shape_of_gguf
+from engines.build.llama_server import find_build
 
 
 class LlamaCpp(Engine):

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from typing import Any, ClassVar
 
-from engines._base import EngineError
+from engines.base import EngineError
 from engines.llama_cpp import LlamaCpp
 
 
@@ -25,7 +25,7 @@ class LlamaCppWheel(LlamaCpp):
 
     def argv(self) -> list[str]:
         config = self.config
-        argv = [self.binary(), "-m", "engines._llama_cpp_wheel_server", "--model", str(config.model)]
+        argv = [self.binary(), "-m", "engines.process.wheel_server", "--model", str(config.model)]
         argv += ["--host", config.host, "--port", str(config.port), "--parallel", str(config.slots)]
         argv += ["--ctx-size", str(config.max_seq_len * config.slots)]
         argv += ["--threads", str(config.threads)] if config.threads else []

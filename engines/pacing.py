@@ -6,9 +6,9 @@ import sys
 from dataclasses import asdict, fields
 from typing import Any, ClassVar
 
-from engines._base import Engine, EngineError, ReadBack
-from engines._pacing_schedule import Schedule
-from engines._pacing_script import MODEL
+from engines.base import Engine, EngineError, ReadBack
+from engines.pacing_server.schedule import Schedule
+from engines.pacing_server.script import MODEL
 
 
 class Pacing(Engine):
@@ -25,7 +25,7 @@ class Pacing(Engine):
 
     def argv(self) -> list[str]:
         config = self.config
-        argv = [sys.executable, "-m", "engines._pacing_server", "--host", config.host, "--port", str(config.port)]
+        argv = [sys.executable, "-m", "engines.pacing_server", "--host", config.host, "--port", str(config.port)]
         for name, value in config.options.items():
             flag = f"--{name.replace('_', '-')}"
             argv += [flag] if value is True else [] if value is False else [flag, str(value)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from engines._base import Engine, EngineError, ReadBack, sha256_text
+from engines.base import Engine, EngineError, ReadBack, sha256_text
 from records.redaction import client_key, shown_url
 
 

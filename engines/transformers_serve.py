@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from engines._base import ReadBack
-from engines._python_tool import environment, package_versions, require_tool
-from engines._safetensors import SafetensorsEngine
+from engines.base import ReadBack
+from engines.python_tool import environment, package_versions, require_tool
+from engines.safetensors import SafetensorsEngine
 
 # Fields that the server has no word for (it answers 422), and the value at which leaving them out changes nothing.
 NEUTRAL = {"min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}

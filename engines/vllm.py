@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from engines._base import ReadBack
-from engines._python_tool import environment, require_tool
-from engines._safetensors import SafetensorsEngine
+from engines.base import ReadBack
+from engines.python_tool import environment, require_tool
+from engines.safetensors import SafetensorsEngine
 
 
 class Vllm(SafetensorsEngine):

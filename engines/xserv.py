@@ -8,8 +8,8 @@ import string
 from pathlib import Path
 from typing import Any, ClassVar
 
-from engines._base import EngineError, ReadBack
-from engines._safetensors import SafetensorsEngine
+from engines.base import EngineError, ReadBack
+from engines.safetensors import SafetensorsEngine
 
 # How the model folder is passed differs by version: `options.argv` replaces this, with the same fields.
 ARGV = (

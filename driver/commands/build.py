@@ -9,7 +9,7 @@ import click
 from driver.errors import BenchError
 from driver.progress import Display, step_progress
 from engines import EngineError
-from engines.build import BuildRequest, build
+from engines.build.llama_server import BuildRequest, build
 
 
 @click.command(name="build", short_help="Build llama.cpp from its pinned source, for this card or CPU.")

@@ -16,10 +16,10 @@ from driver.setup import conversion_source, engine_config, from_here
 from driver.tokens import open_tokenizer
 from driver.workloads import load_workload
 from engines import EngineError, create
-from engines import _leftovers as leftovers
-from engines._convert_check import read_weights
-from engines._gpu import gpu_inventory
-from engines._machine import Check, Status, attempt, checks, disk_check, machine_checks
+from engines.process import leftovers as leftovers
+from engines.weights.check import read_weights
+from engines.telemetry.gpu import gpu_inventory
+from engines.machine.checks import Check, Status, attempt, checks, disk_check, machine_checks
 from records.wording import count
 
 MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNKNOWN: "?   "}

@@ -23,7 +23,7 @@ from driver.profile import EngineSection, Profile, load_profile
 from driver.progress import Display
 from driver.setup import make_engine, ready_timeout_s, request_extras
 from engines import EngineConfig, EngineError, create, running
-from engines._port import free_port, require_free_port
+from engines.process.port import free_port, require_free_port
 from workloads import TaskError, load_prompts
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from engines._port import free_port, port_is_free
+from engines.process.port import free_port, port_is_free
 from records import CellFolder, Record, RunFolder, read_records
 from tests.engines.helpers import ROOT, STANDIN, model_folder
 

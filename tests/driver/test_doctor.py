@@ -12,7 +12,7 @@ import pytest
 
 from driver.cli import cli
 from driver.profile import load_profile
-from engines import _leftovers as leftovers
+from engines.process import leftovers as leftovers
 from tests.engines.helpers import ROOT, STANDIN, model_folder
 
 PROFILE = """

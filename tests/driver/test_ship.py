@@ -18,7 +18,7 @@ from driver._ship_remote import Remote
 from driver._ship_wheels import download_wheels
 from driver.errors import BenchError
 from driver.ship import Target, parse_target, ship_to_file, ship_to_host
-from engines._source import Source
+from engines.build.source import Source
 from tests.driver.ssh_helper import sshd
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ import requests
 
 import engines
 from engines import KINDS, Engine, EngineConfig, EngineError, create
-from engines._explain import explain_exit
+from engines.process.exit_reason import explain_exit
 from tests.engines.helpers import model_folder, standin
 
 
@@ -268,7 +268,7 @@ def built(cache: Path, name: str, when: float) -> Path:
 
 
 def test_llama_cpp_takes_the_build_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engines.build.cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr("engines.build.llama_server.cache_dir", lambda: tmp_path / "cache")
     old, new = built(tmp_path / "cache", "b9371", 1.0), built(tmp_path / "cache", "b9400", 2.0)
     llama = engine(tmp_path, "llama_cpp")
     assert replaced(llama, binary=None).argv()[0] == str(new)
@@ -283,7 +283,7 @@ def test_llama_cpp_takes_the_build_that_is_asked_for(tmp_path: Path, monkeypatch
 def test_a_build_without_git_is_named_by_its_provenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engines.llama_cpp import LlamaCpp
 
-    monkeypatch.setattr("engines.build.cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr("engines.build.llama_server.cache_dir", lambda: tmp_path / "cache")
     built(tmp_path / "cache", "b9371", 1.0)
     llama = replaced(engine(tmp_path, "llama_cpp"), binary="build")
     assert isinstance(llama, LlamaCpp)

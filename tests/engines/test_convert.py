@@ -12,9 +12,9 @@ import pytest
 
 from driver.weights import describe_weights
 from engines import EngineError
-from engines._convert_check import check_gguf, read_weights, shape_once_converted
-from engines._unpack import unpack
-from engines.convert import convert
+from engines.weights.check import check_gguf, read_weights, shape_once_converted
+from engines.weights.unpack import unpack
+from engines.weights.convert import convert
 
 Tensors = dict[str, tuple[int, tuple[int, ...]]]
 F32, F16, BF16 = 0, 1, 30

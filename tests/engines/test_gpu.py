@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from engines import Engine, EngineConfig, EngineError, create, gpu_inventory, running
-from engines._gguf import GgufError, read_gguf
-from engines._gpu import CoTenant, cotenants, memory_mib, throttle_words, visible_gpus
-from engines._machine import Status, cotenant_check, gpu_checks, vram_check
-from engines._meter import metering
-from engines._vram import ModelShape, estimate, largest_context, shape_of_gguf, shape_of_safetensors
+from engines.weights.gguf import GgufError, read_gguf
+from engines.telemetry.gpu import CoTenant, cotenants, memory_mib, throttle_words, visible_gpus
+from engines.machine.checks import Status, cotenant_check, gpu_checks, vram_check
+from engines.telemetry.meter import metering
+from engines.machine.vram import ModelShape, estimate, largest_context, shape_of_gguf, shape_of_safetensors
 from tests.engines.helpers import model_folder, smollm2, standin
 
 # Qwen3-8B: 8,190,735,360 parameters in BF16; llama.cpp keeps the token embeddings (151,936 x 4,096) on the host.
@@ -65,7 +65,7 @@ class FakeNvml(SimpleNamespace):
         return unsupported
 
 
-def play(monkeypatch: pytest.MonkeyPatch, library: FakeNvml | None, place: str = "engines._gpu.nvml") -> None:
+def play(monkeypatch: pytest.MonkeyPatch, library: FakeNvml | None, place: str = "engines.telemetry.gpu.nvml") -> None:
     @contextmanager
     def nvml() -> Iterator[Any]:
         yield library
@@ -259,7 +259,7 @@ def eight_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host with eight cards, as the meter's process sees it: the load is on card 3, and the others idle, too hot."""
     (tmp_path / "pynvml.py").write_text(PLAYED_NVML)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("engines._meter._cards", lambda gpus: True)
+    monkeypatch.setattr("engines.telemetry.meter._cards", lambda gpus: True)
 
 
 @pytest.mark.usefixtures("eight_cards")
@@ -286,14 +286,14 @@ def test_only_the_cards_that_the_engine_uses_are_metered(tmp_path: Path, told: s
 
 
 def test_without_nvml_the_meter_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engines._meter._cards", lambda gpus: False)
+    monkeypatch.setattr("engines.telemetry.meter._cards", lambda gpus: False)
     with metering(tmp_path / "gpu.jsonl") as measured:
         assert not measured
     assert not (tmp_path / "gpu.jsonl").exists()
 
 
 def test_an_engine_that_is_shown_no_card_is_not_metered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    play(monkeypatch, FakeNvml(), "engines._meter.nvml")
+    play(monkeypatch, FakeNvml(), "engines.telemetry.meter.nvml")
     with metering(tmp_path / "gpu.jsonl", []) as measured:
         assert not measured
     assert not (tmp_path / "gpu.jsonl").exists()

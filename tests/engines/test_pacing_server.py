@@ -14,8 +14,8 @@ import pytest
 import requests
 
 from engines import EngineConfig, EngineError, create
-from engines._pacing_schedule import FAULTS, VARIANTS, Schedule, asked_schedule
-from engines._pacing_script import End, script
+from engines.pacing_server.schedule import FAULTS, VARIANTS, Schedule, asked_schedule
+from engines.pacing_server.script import End, script
 from engines.pacing import Pacing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    argv = [sys.executable, "-m", "engines._pacing_server", "--ttft-ms", "20", "--interval-ms", "10", "--tokens", "5"]
+    argv = [sys.executable, "-m", "engines.pacing_server", "--ttft-ms", "20", "--interval-ms", "10", "--tokens", "5"]
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().removeprefix("listening on ").strip()

@@ -54,7 +54,7 @@ def test_sampling_that_is_refused_is_noted(tmp_path: Path) -> None:
 def test_a_fixed_length_is_shown_only_by_an_answer_that_would_have_been_shorter(
     free: tuple[str, int], fixed: tuple[str | None, int | None], obeyed: bool | None
 ) -> None:
-    from engines._probe import Answer, _fixed
+    from engines.probe import Answer, _fixed
 
     def answer(reason: str | None, tokens: int | None) -> Answer:
         return Answer(200, "x", "", reason, 5, tokens)
@@ -73,7 +73,7 @@ def test_a_fixed_length_is_shown_only_by_an_answer_that_would_have_been_shorter(
     ],
 )
 def test_only_a_thought_counts_as_thinking(text: str, reasoning: str, thinks: bool) -> None:
-    from engines._probe import Answer, _thinks
+    from engines.probe import Answer, _thinks
 
     assert _thinks(Answer(200, text, reasoning)) is thinks
 

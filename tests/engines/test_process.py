@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from engines import EngineConfig, EngineError, create, running
-from engines import _leftovers as leftovers
-from engines._port import free_port, port_is_free
-from engines._process import RunningEngine
+from engines.process import leftovers as leftovers
+from engines.process.port import free_port, port_is_free
+from engines.process.lifecycle import RunningEngine
 from engines.xserv import Xserv
 from tests.engines.helpers import ROOT, STANDIN, ask, model_folder, standin
 
@@ -109,7 +109,7 @@ def test_an_engine_that_never_gets_ready_is_ended_at_the_deadline(tmp_path: Path
 
 
 def test_an_engine_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engines._process.STOP_GRACE_S", 0.5)
+    monkeypatch.setattr("engines.process.lifecycle.STOP_GRACE_S", 0.5)
     engine = standin(tmp_path, binary=script(tmp_path, "trap '' TERM; while true; do sleep 1; done"))
     life = RunningEngine(engine, tmp_path / "server.log")
     with pytest.raises(EngineError):

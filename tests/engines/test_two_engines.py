@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from driver.profile import ProfileError, resolve_model
-from engines._source import cache_dir
+from engines.build.source import cache_dir
 from tests.engines.run_path import bench
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines._pacing_schedule import FAULTS, VARIANTS
+from engines.pacing_server.schedule import FAULTS, VARIANTS
 from records import ErrorKind
 from tests.load import test_faults
 from tests.load.load import ROOT, Outcome, finish, prompts_file
@@ -44,7 +44,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
     folder = tmp_path_factory.mktemp("list")
     (folder / "every_fault.py").write_text(LOAD)
     prompts = prompts_file(folder / "prompts.jsonl", [*FAULTS, *VARIANTS])
-    serve = [sys.executable, "-m", "engines._pacing_server", "--ttft-ms", "5", "--interval-ms", "2", "--tokens", "8"]
+    serve = [sys.executable, "-m", "engines.pacing_server", "--ttft-ms", "5", "--interval-ms", "2", "--tokens", "8"]
     with subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         url = server.stdout.readline().removeprefix("listening on ").strip()

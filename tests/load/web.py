@@ -142,7 +142,7 @@ def web_ui(
 @contextmanager
 def pacing(*options: str) -> Iterator[str]:
     port = free_port()
-    with process("engines._pacing_server", "--port", str(port), *options):
+    with process("engines.pacing_server", "--port", str(port), *options):
         for _ in range(100):
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import Any
 
-from engines._pacing_clock import Stream
+from engines.pacing_server.clock import Stream
 
 KEPT_REQUESTS = 500_000
 FIELDS = ("received_ns", "first_ns", "last_ns", "chunks", "tokens", "late_ns", "finished")

@@ -12,7 +12,7 @@ from typing import Any
 
 import requests
 
-from engines._base import Engine
+from engines.base import Engine
 
 TIMEOUT_S = 180.0
 BUSY_RETRIES = 5

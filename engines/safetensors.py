@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engines._base import Engine, EngineError
-from engines._vram import ModelShape, shape_of_safetensors
+from engines.base import Engine, EngineError
+from engines.machine.vram import ModelShape, shape_of_safetensors
 
 
 class SafetensorsEngine(Engine):

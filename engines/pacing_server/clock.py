@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 import time
 
-from engines._pacing_schedule import Schedule
-from engines._pacing_script import Script
-from engines._pacing_wire import Connection
+from engines.pacing_server.schedule import Schedule
+from engines.pacing_server.script import Script
+from engines.pacing_server.wire import Connection
 
 
 class Stream:

@@ -13,17 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from engines import _leftovers
-from engines._base import Engine, EngineError
-from engines._explain import log_tail, why_it_ended
-from engines._gpu import visible_gpus
-from engines._machine import require_gpu
-from engines._meter import metering
-from engines._port import port_is_free, require_free_port
-from engines._surroundings import Surroundings
+from engines.process import leftovers
+from engines.base import Engine, EngineError
+from engines.process.exit_reason import log_tail, why_it_ended
+from engines.telemetry.gpu import visible_gpus
+from engines.machine.checks import require_gpu
+from engines.telemetry.meter import metering
+from engines.process.port import port_is_free, require_free_port
+from engines.machine.gpu_neighbours import Surroundings
 from records.redaction import CLIENT_KEYS
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STOP_GRACE_S = 10.0
 # Supervisor: grace, then its own limit for SIGKILL, then this.
 STOP_LIMIT_S = STOP_GRACE_S + 40.0
@@ -86,7 +86,7 @@ class RunningEngine:
         """End the process and its family and look whether anything is left. Safe to call twice."""
         if self._supervisor is None or self._lifeline is None or self.pid is None:
             return
-        self._surroundings.ending(frozenset(each.pid for each in _leftovers.family(self.pid, self._life)))
+        self._surroundings.ending(frozenset(each.pid for each in leftovers.family(self.pid, self._life)))
         os.close(self._lifeline)
         self._lifeline = None
         try:
@@ -95,16 +95,16 @@ class RunningEngine:
             self._supervisor.kill()
             code = self._supervisor.wait()
         self.exit_code = 128 - code if 128 < code < 128 + signal.NSIG else code
-        left = _leftovers.family(self.pid, self._life)
+        left = leftovers.family(self.pid, self._life)
         if left:
             # Only where the supervisor itself was killed, or a process hangs in the kernel.
-            _leftovers.end_processes(left, STOP_GRACE_S)
-            left = _leftovers.family(self.pid, self._life)
+            leftovers.end_processes(left, STOP_GRACE_S)
+            left = leftovers.family(self.pid, self._life)
         self.processes_left = len(left)
         self.port_free_after = port_is_free(self.engine.config.host, self.engine.config.port)
         self._surroundings.after()
         if not left:
-            _leftovers.forget(self.pid)
+            leftovers.forget(self.pid)
 
     def machine(self) -> dict[str, Any]:
         """The machine around this life, for engine.json; None where it was not started here or not measured."""
@@ -117,7 +117,7 @@ class RunningEngine:
     def _spawn(self) -> None:
         lifeline_read, self._lifeline = os.pipe()
         status_read, status_write = os.pipe()
-        command = [sys.executable, "-m", "engines._supervise", str(lifeline_read), str(status_write), str(STOP_GRACE_S)]
+        command = [sys.executable, "-m", "engines.process.supervisor", str(lifeline_read), str(status_write), str(STOP_GRACE_S)]
         environment = {name: value for name, value in os.environ.items() if name not in CLIENT_KEYS}
         with self.log.open("wb") as log:
             self._supervisor = subprocess.Popen(
@@ -125,7 +125,7 @@ class RunningEngine:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**environment, **self.engine.env(), _leftovers.LIFE_VARIABLE: self._life},
+                env={**environment, **self.engine.env(), leftovers.LIFE_VARIABLE: self._life},
                 cwd=ROOT,
                 pass_fds=(lifeline_read, status_write),
                 start_new_session=True,
@@ -140,7 +140,7 @@ class RunningEngine:
             self._supervisor.wait()
             raise EngineError(f"{self.engine.config.name}: cannot be started: {rest or 'the supervisor failed'}")
         self.pid = int(rest)
-        _leftovers.remember(self.pid, self.engine.config.name, self._life)
+        leftovers.remember(self.pid, self.engine.config.name, self._life)
 
     def why_it_ended(self) -> str:
         """In words, for a process that ended by itself: a telling line of its log, a signal, or its last lines."""

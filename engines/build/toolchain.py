@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from engines._base import EngineError
+from engines.base import EngineError
 
 DEFAULT_CUDA_ARCH = "120"  # RTX 5090, the reference card
 MIN_CUDA = {"120": (12, 8), "100": (12, 8), "90": (11, 8), "89": (11, 8)}

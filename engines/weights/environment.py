@@ -10,8 +10,8 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
-from engines._base import EngineError
-from engines._source import cache_dir
+from engines.base import EngineError
+from engines.build.source import cache_dir
 
 PINS = (
     "torch==2.13.0",

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engines._base import EngineError
-from engines._gguf import Gguf, GgufError, read_gguf
-from engines._vram import ModelShape, shape_of_safetensors
+from engines.base import EngineError
+from engines.weights.gguf import Gguf, GgufError, read_gguf
+from engines.machine.vram import ModelShape, shape_of_safetensors
 
 F32, BF16 = 0, 30
 WIDTH = {F32: 4, BF16: 2}

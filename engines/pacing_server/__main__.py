@@ -1,6 +1,6 @@
 """An OpenAI-compatible streaming server with a known schedule, to measure clients against.
 
-    python -m engines._pacing_server --port 8090 --ttft-ms 50 --interval-ms 10 --tokens 100
+    python -m engines.pacing_server --port 8090 --ttft-ms 50 --interval-ms 10 --tokens 100
 
 One thread, one selector, one heap of due times; chunks are encoded beforehand. Every chunk carries its send stamp (see
 `_pacing_script`), and `GET /requests` hands over what really happened to each request since the last time it was asked:
@@ -17,8 +17,8 @@ import signal
 import sys
 from typing import NoReturn
 
-from engines._pacing_loop import PacingServer
-from engines._pacing_schedule import Schedule
+from engines.pacing_server.loop import PacingServer
+from engines.pacing_server.schedule import Schedule
 
 
 def _on_sigterm(*_: object) -> NoReturn:

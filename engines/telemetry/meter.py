@@ -1,9 +1,9 @@
 """The GPU meter: a process of its own that reads cards ten times a second, so that it costs the load nothing.
 
-    python -m engines._meter FILE HZ CARDS
+    python -m engines.telemetry.meter FILE HZ CARDS
 
 CARDS is a JSON list of the cards' numbers, or null for all. It appends one JSON line a reading,
-{"t_ns": monotonic, "gpus": [...]} (see `engines._gpu.sample`), until its standard input closes: it ends with whoever
+{"t_ns": monotonic, "gpus": [...]} (see `engines.telemetry.gpu.sample`), until its standard input closes: it ends with whoever
 started it, however that one ends.
 """
 
@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engines._gpu import handles, nvml, sample
+from engines.telemetry.gpu import handles, nvml, sample
 
 HZ = 10.0
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 END_S = 5.0
 
 
@@ -35,7 +35,7 @@ def metering(path: Path | None, gpus: list[int] | None = None, hz: float = HZ) -
         yield False
         return
     with subprocess.Popen(
-        [sys.executable, "-m", "engines._meter", str(path.absolute()), str(hz), json.dumps(gpus)],
+        [sys.executable, "-m", "engines.telemetry.meter", str(path.absolute()), str(hz), json.dumps(gpus)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

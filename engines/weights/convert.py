@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines._base import EngineError
-from engines._convert_check import check_gguf, read_weights
-from engines._convert_env import Progress, Say, environment, run
-from engines._files import free_at, sha256, sha256_of_all
-from engines._python_tool import package_versions
-from engines._source import cache_dir, find_source
+from engines.base import EngineError
+from engines.weights.check import check_gguf, read_weights
+from engines.weights.environment import Progress, Say, environment, run
+from engines.files import free_at, sha256, sha256_of_all
+from engines.python_tool import package_versions
+from engines.build.source import cache_dir, find_source
 
 SOURCE_SUFFIXES = {".safetensors", ".json", ".model", ".txt", ".jinja"}
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 
-from engines._base import Engine, EngineError
-from engines._files import free_at
-from engines._gpu import cotenants, gpu_inventory, memory_mib, visible_gpus
-from engines._port import require_free_port
-from engines._vram import VramEstimate, estimate, largest_context
+from engines.base import Engine, EngineError
+from engines.files import free_at
+from engines.telemetry.gpu import cotenants, gpu_inventory, memory_mib, visible_gpus
+from engines.process.port import require_free_port
+from engines.machine.vram import VramEstimate, estimate, largest_context
 
 MIN_FREE_DISK_MIB = 1024.0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines._gguf import GgufError, read_gguf
+from engines.weights.gguf import GgufError, read_gguf
 
 MIB = 2**20
 # Tokens that llama.cpp works on at once (its default -ub).

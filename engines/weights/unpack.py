@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engines._base import EngineError
-from engines._convert_env import Say, environment, run
-from engines._gguf import GgufError, read_gguf
+from engines.base import EngineError
+from engines.weights.environment import Say, environment, run
+from engines.weights.gguf import GgufError, read_gguf
 
 
 def unpack(gguf: Path, out: Path, *, python: Path | None, say: Say) -> None:

@@ -11,11 +11,11 @@ import struct
 import time
 from typing import NoReturn
 
-from engines._pacing_clock import Clock, Stream
-from engines._pacing_log import Log
-from engines._pacing_schedule import Schedule, asked_schedule
-from engines._pacing_script import MODEL, End, json_answer, script, whole_answer
-from engines._pacing_wire import Connection, Request, TooLargeError
+from engines.pacing_server.clock import Clock, Stream
+from engines.pacing_server.log import Log
+from engines.pacing_server.schedule import Schedule, asked_schedule
+from engines.pacing_server.script import MODEL, End, json_answer, script, whole_answer
+from engines.pacing_server.wire import Connection, Request, TooLargeError
 
 
 class PacingServer:

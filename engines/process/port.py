@@ -6,7 +6,7 @@ import socket
 
 import psutil
 
-from engines._base import EngineError
+from engines.base import EngineError
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from engines._pacing_clock import Stream
+    from engines.pacing_server.clock import Stream
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_REQUEST_BYTES = 64 * 2**20

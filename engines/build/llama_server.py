@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines import _toolchain
-from engines._base import EngineError
-from engines._files import free_at, sha256
-from engines._gpu import gpu_inventory
-from engines._source import Source, cache_dir, find_source
+from engines.build import toolchain
+from engines.base import EngineError
+from engines.files import free_at, sha256
+from engines.telemetry.gpu import gpu_inventory
+from engines.build.source import Source, cache_dir, find_source
 
 TARGETS = ("llama-server", "llama-bench")
 NEEDED_BYTES = {False: 2 * 2**30, True: 8 * 2**30}
@@ -63,12 +63,12 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
     """
     cards = gpu_inventory() or []
     cuda = request.cuda if request.cuda is not None else bool(request.cuda_arch or cards)
-    arches = _toolchain.arches(request.cuda_arch, cards) if cuda else []
+    arches = toolchain.arches(request.cuda_arch, cards) if cuda else []
     source = find_source(request.source, complete=cuda, say=say)
-    compiler = _toolchain.compiler()
-    cuda_compiler = _toolchain.find_nvcc() if cuda else None
-    nvcc = _toolchain.nvcc_version(cuda_compiler, arches) if cuda_compiler else None
-    flags = _toolchain.cmake_flags(arches)
+    compiler = toolchain.compiler()
+    cuda_compiler = toolchain.find_nvcc() if cuda else None
+    nvcc = toolchain.nvcc_version(cuda_compiler, arches) if cuda_compiler else None
+    flags = toolchain.cmake_flags(arches)
     identity = json.dumps([source.identity, flags, compiler, nvcc])
     folder = cache_dir() / "build" / hashlib.sha256(identity.encode()).hexdigest()[:16]
     if done := _read(folder):

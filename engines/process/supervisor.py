@@ -1,6 +1,6 @@
 """The small process between driver and engine: whatever happens to the driver, the engine ends with it.
 
-    python -m engines._supervise READ_FD STATUS_FD GRACE_S -- COMMAND...
+    python -m engines.process.supervisor READ_FD STATUS_FD GRACE_S -- COMMAND...
 
 It starts COMMAND in a session of its own and waits for either end. The driver holds the other end of READ_FD open as
 long as it lives; when that end closes, by request or because the driver was killed, the whole family of COMMAND gets

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import requests
 
-from engines._vram import ModelShape
+from engines.machine.vram import ModelShape
 from records.redaction import shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
@@ -135,7 +135,7 @@ class Engine(ABC):
         return {"ignore_eos": True} if fixed_length else {}
 
     def explain_exit(self, log_tail: str, code: int | None) -> str | None:
-        """Words for an exit that only this engine has; what all share is in `engines._explain`. None: nothing known."""
+        """Words for an exit that only this engine has; what all share is in `engines.process.exit_reason`. None: nothing known."""
         return None
 
     def provenance(self) -> dict[str, Any] | None:

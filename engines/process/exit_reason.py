@@ -6,7 +6,7 @@ import re
 import signal
 from pathlib import Path
 
-from engines._base import Engine
+from engines.base import Engine
 
 LOG_TAIL_BYTES = 8192
 

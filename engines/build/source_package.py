@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 
 import requests
 
-from engines._base import EngineError
+from engines.base import EngineError
 
 DOWNLOAD_TIMEOUT_S = 300
 

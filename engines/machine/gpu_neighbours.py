@@ -7,8 +7,8 @@ from typing import Any
 
 import psutil
 
-from engines._base import Engine
-from engines._gpu import CoTenant, cotenants, memory_mib, visible_gpus
+from engines.base import Engine
+from engines.telemetry.gpu import CoTenant, cotenants, memory_mib, visible_gpus
 
 VRAM_BACK_S = 10.0
 VRAM_TOLERANCE_MIB = 64.0

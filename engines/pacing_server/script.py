@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from engines._pacing_schedule import Schedule
+from engines.pacing_server.schedule import Schedule
 
 STAMP_DIGITS = 18
 MODEL = "pacing"

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engines._base import EngineError
-from engines._files import sha256, sha256_of_all
-from engines._package import PACKAGES, Package, download, unpack
+from engines.base import EngineError
+from engines.files import sha256, sha256_of_all
+from engines.build.source_package import PACKAGES, Package, download, unpack
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PIN_TAG = "b9371"
 PIN_COMMIT = "f12cc6d0fa96d6a3c33952f06b7439ac43a3c3fe"
 SUBMODULE = ROOT / "third_party" / "llama.cpp"

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from engines._base import EngineError
+from engines.base import EngineError
 
 _ASK = (
     "import importlib.metadata as m, json, sys\n"
