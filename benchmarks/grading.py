@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workloads.word_problems import word_problems
-from scoring.answers import grade
+from scoring.answers.extract import grade
 
 LENGTH = 200_000
 SEEDS = (

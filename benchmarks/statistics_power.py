@@ -16,9 +16,9 @@ from collections import Counter
 import numpy as np
 from scipy import stats
 
-from scoring import verdict
-from scoring.gate import decide
-from scoring.statistics import welch_ratio
+from scoring.statistics import verdict
+from scoring.statistics.gate import decide
+from scoring.statistics.intervals import welch_ratio
 
 RUN_NOISE, REPEATS, THRESHOLD = 0.02, 5, 0.03
 AA_SD = RUN_NOISE * math.sqrt(2 / REPEATS)

@@ -12,10 +12,10 @@ from driver._nightly_result import Finding
 from driver.profile import Profile
 from reporting.history import History, QualityRow, RunInfo
 from reporting.trends import breaks_between
-from scoring.gate import Decision, confirmed, decide, night_to_night_sd
-from scoring.gate_answers import decide_answers
+from scoring.statistics.gate import Decision, confirmed, decide, night_to_night_sd
+from scoring.statistics.answers_gate import decide_answers
 from scoring.metrics import higher_is_better
-from scoring.quality import DEFAULT_MARGIN_POINTS
+from scoring.quality.accuracy import DEFAULT_MARGIN_POINTS
 
 
 class _Rules(TypedDict):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scoring.answers import answer_part
+from scoring.answers.extract import answer_part
 
 PYTHON_ENV = "ENGINEBENCH_CROSS_CHECK_PYTHON"
 """The Python that has math-verify, where it is not this one."""

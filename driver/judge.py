@@ -17,7 +17,7 @@ from driver.errors import BenchError, ExitCode, writing
 from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json, write_text
 from reporting.junit import junit
 from reporting.markdown import markdown
-from scoring import answers
+from scoring.answers import extract
 import workloads as tasks
 
 
@@ -56,7 +56,7 @@ def judge_runs(
         BenchError: the captures cannot be read, or the runs have nothing in common; with exit code 2 where an engine
             is not in its run.
     """
-    from scoring._merge import UnknownEngineError
+    from scoring.two_runs import UnknownEngineError
     from scoring.compare import compare_runs
 
     stamp = stamp_now()
@@ -112,7 +112,7 @@ def _graded_in(folder: RunFolder, label: str, cell: CellFolder) -> Iterator[Grad
         prompt = golds.get(record.prompt_id)
         if prompt is None or prompt.gold is None or not record.ok or not record.measured:
             continue
-        grade = answers.grade(prompt.task, record.text, prompt.gold, record.finish_reason or "stop")
+        grade = extract.grade(prompt.task, record.text, prompt.gold, record.finish_reason or "stop")
         if not grade.truncated:
             yield Graded(f"{label} {record.prompt_id}", prompt.gold, record.text, grade.correct, grade.answer)
 

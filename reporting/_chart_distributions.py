@@ -7,7 +7,7 @@ from reporting._escape import one_line
 from reporting._format import figure
 from reporting._scale import Scale, fitting, thin
 from reporting._svg import Plot
-from scoring.percentiles import enough
+from scoring.speed.percentiles import enough
 
 POINTS = 400
 QUANTILES = (5, 25, 50, 75, 90, 95, 99)

@@ -8,7 +8,7 @@ from records import JsonObject
 from reporting._escape import BLOCK_LIMIT, one_line, visible
 from reporting._format import count
 from reporting._view import View
-from scoring.divergence import first_difference
+from scoring.quality.divergence import first_difference
 
 ROOM = 2_200_000
 """Characters of prompts and answers that a page shows in full."""

@@ -8,17 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from records import JsonObject, RunFolder, workload_name
-from scoring import _breakdown, _gpu, _merge, _summary, audit, divergence, grading, quality
-from scoring._parts import Parts, gpu_series, plain, request_rows
-from scoring._performance import performance_rows
-from scoring._provenance import engine_card, provenance
-from scoring.answers import GRADER_VERSION
+from scoring.speed import breakdown
+from scoring.speed import gpu
+from scoring import two_runs
+from scoring import summary
+from scoring.audit import registry
+from scoring.quality import divergence
+from scoring.quality import grading
+from scoring.quality import accuracy
+from scoring.cell_results import Parts, gpu_series, plain, request_rows
+from scoring.speed.rows import performance_rows
+from scoring.provenance import engine_card, provenance
+from scoring.answers.extract import GRADER_VERSION
 from scoring.captures import Capture
-from scoring.latency import CellFigures, cell_figures
-from scoring.problems import problem_rows
+from scoring.speed.latency import CellFigures, cell_figures
+from scoring.quality.problems import problem_rows
 from scoring.runs import Round, Run, load_run
-from scoring.series import cell_series
-from scoring.steps import step_figures, step_rows
+from scoring.speed.series import cell_series
+from scoring.speed.steps import step_figures, step_rows
 from workloads import Prompt, read_prompts
 
 SCHEMA_VERSION = 1
@@ -50,8 +57,8 @@ def compare_runs(
         ValueError: the captures cannot be read, an engine is unknown, or the runs have no cell in common.
     """
     runs = load_run(a), load_run(b)
-    both = _merge.merged(*runs, engine_a, engine_b)
-    comparison = compare_run(both, created=created, extra_audit=_merge.manifest_rows(*runs, engine_a, engine_b))
+    both = two_runs.merged(*runs, engine_a, engine_b)
+    comparison = compare_run(both, created=created, extra_audit=two_runs.manifest_rows(*runs, engine_a, engine_b))
     comparison["run_id"] = f"{a.run_id} / {b.run_id}"
     comparison["provenance"]["commands"] = [f"run_bench.py compare {a.run_id} {b.run_id}"]
     return comparison
@@ -62,7 +69,7 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
     parts = Parts()
     rows = list(extra_audit or [])
     for engine in run.engines:
-        rows += audit.audit_engine(audit.EngineFacts(run, engine, run.rounds.get(engine, [])))
+        rows += registry.audit_engine(registry.EngineFacts(run, engine, run.rounds.get(engine, [])))
         parts.gpu[engine] = {life.number: life.gpu_rows() for life in run.rounds.get(engine, [])}
     for cell in run.cells:
         _one_cell(run, cell, parts)
@@ -86,7 +93,7 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
         "series": {"cells": parts.series, "gpu": gpu_series(parts)},
         "provenance": provenance(run),
     }
-    comparison["verdict"] = _summary.verdict(comparison)
+    comparison["verdict"] = summary.verdict(comparison)
     whole: JsonObject = plain(comparison)
     return whole
 
@@ -103,12 +110,12 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline, margin)
     parts.steps += step_rows(cell, scenario, workload, figures, run.baseline, margin)
     prompts = _prompts(run, workload)
-    facts = {e: [audit.RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
+    facts = {e: [registry.RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
     pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
     for engine in run.engines:
         baseline = facts[run.baseline] if engine != run.baseline else []
-        parts.audit += audit.audit_cell(audit.CellFacts(run, engine, cell, section, facts[engine], baseline, pools))
-        if means := _breakdown.cell_means([f for _, f in figures.get(engine, [])]):
+        parts.audit += registry.audit_cell(registry.CellFacts(run, engine, cell, section, facts[engine], baseline, pools))
+        if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
     _answers(run, cell, scenario, workload, captured, prompts, parts)
 
@@ -116,7 +123,7 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
 def _measure(run: Run, life: Round, capture: Capture, parts: Parts) -> tuple[Capture, CellFigures]:
     figures = cell_figures(capture, run.profile.get("objectives"))
     figures.steps = step_figures(capture, run.profile.get("objectives"))
-    _gpu.add_gpu_figures(figures, _gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
+    gpu.add_gpu_figures(figures, gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
     capture.engine = life.engine
     parts.series.append(cell_series(capture, figures))
     parts.requests += request_rows(capture, figures)
@@ -168,10 +175,10 @@ def _answers(
             for engine, rounds in captured.items()
             if rounds
         }
-        points = (run.profile.get("parity_margin") or {}).get(workload, quality.DEFAULT_MARGIN_POINTS)
+        points = (run.profile.get("parity_margin") or {}).get(workload, accuracy.DEFAULT_MARGIN_POINTS)
         parts.quality.append(
             {"cell": cell, "scenario": scenario, "workload": workload}
-            | quality.quality_row(graded, run.baseline, points / 100)
+            | accuracy.quality_row(graded, run.baseline, points / 100)
         )
         first = {engine: rounds[0] for engine, rounds in graded.items()}
         parts.problems += problem_rows(cell, workload, golds, first, run.baseline)

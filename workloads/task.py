@@ -49,7 +49,7 @@ def warmup_problems(options: Options) -> list[Prompt]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task: its measured prompts, and whether `scoring.answers.grade` has an answer to judge."""
+    """One task: its measured prompts, and whether `scoring.answers.extract.grade` has an answer to judge."""
 
     load: Callable[[Options], list[Prompt]]
     graded: bool

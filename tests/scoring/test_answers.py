@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scoring.answers import Method, grade
+from scoring.answers.extract import Method, grade
 
 RIGHT, FLEXIBLE, WRONG = (True, True), (True, False), (False, False)
 

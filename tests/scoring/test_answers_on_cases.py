@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scoring.answers import grade
+from scoring.answers.extract import grade
 from tests.scoring.shared_files import rows
 
 POLICIES = {

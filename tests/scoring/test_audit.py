@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from records import JsonObject
-from scoring.audit import CELL_CHECKS, ENGINE_CHECKS
+from scoring.audit.registry import CELL_CHECKS, ENGINE_CHECKS
 from scoring.compare import compare
 from tests.builders import RunBuilder, Speed, boxed, fail
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.divergence import Answered, divergence, first_difference, rows
+from scoring.quality.divergence import Answered, divergence, first_difference, rows
 
 A = {("p1", 0): Answered("same text", "1"), ("p2", 0): Answered("abcdef", "2"), ("p3", 0): Answered("only here")}
 B = {("p1", 0): Answered("same text", "1"), ("p2", 0): Answered("abcXYZ!!", "3")}

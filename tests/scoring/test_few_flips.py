@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scoring.grading import Outcome, Outcomes
-from scoring.quality import engine_summary, paired_summary
-from scoring.statistics import wilson
+from scoring.quality.grading import Outcome, Outcomes
+from scoring.quality.accuracy import engine_summary, paired_summary
+from scoring.statistics.intervals import wilson
 
 
 def outcomes(rows: Sequence[Sequence[bool]]) -> Outcomes:

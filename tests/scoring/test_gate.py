@@ -5,7 +5,7 @@ from math import exp
 
 import pytest
 
-from scoring.gate import confirmed, decide, night_to_night_sd
+from scoring.statistics.gate import confirmed, decide, night_to_night_sd
 
 
 def rounds(rng: random.Random, level: float, count: int = 5, noise: float = 0.02) -> list[float]:

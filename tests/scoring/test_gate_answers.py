@@ -2,8 +2,8 @@
 
 import pytest
 
-from scoring.gate_answers import decide_answers
-from scoring.statistics import paired_difference
+from scoring.statistics.answers_gate import decide_answers
+from scoring.statistics.intervals import paired_difference
 
 
 def test_answers_are_paired_where_both_runs_list_every_problem() -> None:

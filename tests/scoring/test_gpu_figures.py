@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from records import JsonObject
-from scoring._gpu import energy_joules, gpu_series, throttle_reasons
+from scoring.speed.gpu import energy_joules, gpu_series, throttle_reasons
 from scoring.compare import compare
 from tests.builders import RunBuilder, Speed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scoring.latency import CellFigures, cell_figures
+from scoring.speed.latency import CellFigures, cell_figures
 from tests.builders import fail
 from tests.scoring.hand import capture_of, request
 

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from scoring.sampling import Outcomes, mean_clustered, pass_at_k
+from scoring.quality.sampling import Outcomes, mean_clustered, pass_at_k
 
 
 def avg_at_k(outcomes: Outcomes) -> tuple[float, float | None]:

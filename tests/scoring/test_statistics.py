@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from scoring import statistics as s
+from scoring.statistics import intervals as s
 
 
 def test_wilson_gives_the_textbook_interval() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from records import CellFolder, Record
 from scoring.captures import Capture, load_capture
-from scoring.steady import GAP_TOLERANCE_MS, find_steady, in_flight_curve
+from scoring.speed.steady import GAP_TOLERANCE_MS, find_steady, in_flight_curve
 from tests.scoring.hand import MS, capture_of, request
 
 

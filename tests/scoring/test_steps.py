@@ -10,7 +10,7 @@ from records import JsonObject
 from reporting.html import html
 from reporting.markdown import markdown
 from scoring.compare import compare
-from scoring.steps import step_figures
+from scoring.speed.steps import step_figures
 from tests.builders import RunBuilder, Speed
 from tests.scoring.hand import MS, capture_of, request
 from tests.scoring.test_schemas import validator

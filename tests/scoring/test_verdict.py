@@ -2,9 +2,9 @@
 
 import pytest
 
-from scoring import verdict
+from scoring.statistics import verdict
 from scoring.metrics import WITHIN_RUN
-from scoring.statistics import Interval, Ratio
+from scoring.statistics.intervals import Interval, Ratio
 
 
 def speed(low: float, value: float, high: float, method: str = "welch") -> verdict.Words:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scoring._performance import _speed_ratio
+from scoring.speed.rows import _speed_ratio
 
 
 def figure(known: list[float], draws: list[float] | None = None) -> Any:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import workloads as tasks
-from scoring.answers import grade
+from scoring.answers.extract import grade
 from scoring.captures import Capture
-from scoring.divergence import Answered, Key
+from scoring.quality.divergence import Answered, Key
 
 
 @dataclass(frozen=True, slots=True)

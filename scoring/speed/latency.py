@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from scoring.captures import Capture
-from scoring.percentiles import PERCENTILES, enough
-from scoring.steady import Steady, Window, find_steady
+from scoring.speed.percentiles import PERCENTILES, enough
+from scoring.speed.steady import Steady, Window, find_steady
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class CellFigures:
     prefill_from: str | None = None
     """What prefill_tok_s rests on, in words; figures of two kinds cannot be held against each other."""
     steps: dict[float, CellFigures] = field(default_factory=dict)
-    """Of a sweep: the figures of each level (`scoring.steps`)."""
+    """Of a sweep: the figures of each level (`scoring.speed.steps`)."""
 
 
 def per_request(capture: Capture) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from scoring._numbers import LONGEST, numbers, plain, value, value_of_plain
+from scoring.answers.numbers import LONGEST, numbers, plain, value, value_of_plain
 
 GRADER_VERSION = "1"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from records import JsonObject
 import workloads as tasks
-from scoring.grading import Outcome, Outcomes
+from scoring.quality.grading import Outcome, Outcomes
 
 COMPLETION_LIMIT = 8192
 """Characters of a completion that a comparison carries."""

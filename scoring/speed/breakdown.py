@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from records import JsonObject
-from scoring.latency import CellFigures
+from scoring.speed.latency import CellFigures
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import numpy as np
 
 from records import JsonObject
 from scoring.captures import Capture
-from scoring.latency import CellFigures
-from scoring.series import thinned
+from scoring.speed.latency import CellFigures
+from scoring.speed.series import thinned
 
 FEWEST_COVERED = 0.8
 """Share of a cell's time that must lie between its first sample and its last, to speak of its energy."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scoring._gpu import throttle_reasons
+from scoring.speed.gpu import throttle_reasons
 from records.wording import count
-from scoring.audit import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
+from scoring.audit.registry import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
 from scoring.runs import Round
 
 MEMORY_TOLERANCE_MIB = 256

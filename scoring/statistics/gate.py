@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from scoring.statistics import welch_ratio
+from scoring.statistics.intervals import welch_ratio
 
 Verdict = Literal["ok", "regression", "improved", "not judged"]
 

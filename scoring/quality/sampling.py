@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from scoring.statistics import Interval, paired_difference
+from scoring.statistics.intervals import Interval, paired_difference
 
 Outcomes = Sequence[Sequence[bool]]
 """One row a problem, one value a sample."""

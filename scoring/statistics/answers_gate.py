@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from scoring.gate import Decision, Verdict
-from scoring.sampling import PairedProblems
-from scoring.statistics import mcnemar_p
+from scoring.statistics.gate import Decision, Verdict
+from scoring.quality.sampling import PairedProblems
+from scoring.statistics.intervals import mcnemar_p
 
 
 def decide_answers(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from records import JsonObject
 from scoring.metrics import WITHIN_RUN
-from scoring.percentiles import BEYOND, PERCENTILES
-from scoring.verdict import BLIND_NOTE
+from scoring.speed.percentiles import BEYOND, PERCENTILES
+from scoring.statistics.verdict import BLIND_NOTE
 
 DONE, FAILED_REQUESTS, VOID = 0, 1, 3
 """Exit codes (of design): done, requests failed, void."""

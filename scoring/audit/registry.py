@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from records import JsonObject
 from scoring.captures import Capture
-from scoring.latency import CellFigures
+from scoring.speed.latency import CellFigures
 from scoring.runs import Round, Run
 
 
@@ -185,10 +185,8 @@ def _row(check: str, engine: str, cell: str | None, finding: Finding) -> JsonObj
 
 def _load_checks() -> None:
     """The modules of checks import this one, so they are read when they are first needed."""
-    from scoring import (  # noqa: F401
-        _checks_engine,
-        _checks_load,
-        _checks_machine,
-        _checks_requests,
-        _checks_responses,
-    )
+    from scoring.audit import engine
+    from scoring.audit import load
+    from scoring.audit import machine
+    from scoring.audit import requests
+    from scoring.audit import responses

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from records import JsonObject
-from scoring import _breakdown, _gpu
+from scoring.speed import breakdown
+from scoring.speed import gpu
 from scoring.captures import Capture
-from scoring.latency import CellFigures
+from scoring.speed.latency import CellFigures
 
 
 @dataclass(slots=True)
@@ -24,13 +25,13 @@ class Parts:
     requests: list[JsonObject] = field(default_factory=list)
     series: list[JsonObject] = field(default_factory=list)
     gpu: dict[str, dict[int, list[JsonObject]]] = field(default_factory=dict)
-    means: dict[tuple[str, str, str], _breakdown.Means] = field(default_factory=dict)
+    means: dict[tuple[str, str, str], breakdown.Means] = field(default_factory=dict)
     """By cell, workload and engine."""
 
     def breakdown(self) -> list[JsonObject]:
         alone = {(w, engine): m for (_, w, engine), m in self.means.items() if m.concurrency == 1}
         return [
-            {"cell": cell, "workload": workload, "engine": engine} | _breakdown.split(workload, engine, means, alone)
+            {"cell": cell, "workload": workload, "engine": engine} | breakdown.split(workload, engine, means, alone)
             for (cell, workload, engine), means in self.means.items()
         ]
 
@@ -60,7 +61,7 @@ def request_rows(capture: Capture, figures: CellFigures) -> list[JsonObject]:
 
 def gpu_series(parts: Parts) -> list[JsonObject]:
     """What the meter saw of each life of each engine, thinned for charts; lives that it did not see are left out."""
-    found = [_gpu.gpu_series(e, number, rows) for e, lives in parts.gpu.items() for number, rows in lives.items()]
+    found = [gpu.gpu_series(e, number, rows) for e, lives in parts.gpu.items() for number, rows in lives.items()]
     return [series for series in found if series]
 
 

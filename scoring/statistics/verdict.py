@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from scoring.metrics import WITHIN_RUN, ratio_digits
-from scoring.statistics import (
+from scoring.statistics.intervals import (
     EQUIVALENCE_CONFIDENCE,
     Interval,
     Ratio,

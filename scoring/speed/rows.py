@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from records import JsonObject
-from scoring import verdict
-from scoring.latency import CellFigures
+from scoring.statistics import verdict
+from scoring.speed.latency import CellFigures
 from scoring.metrics import MACHINE, METRICS, RATES, WITHIN_RUN, unit_and_better
-from scoring.statistics import (
+from scoring.statistics.intervals import (
     Interval,
     Ratio,
     bootstrap_mean,

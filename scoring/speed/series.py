@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from records import JsonObject
 from scoring.captures import Capture
-from scoring.latency import CellFigures, chunk_times_ms, token_arrivals
-from scoring.steady import in_flight_curve
+from scoring.speed.latency import CellFigures, chunk_times_ms, token_arrivals
+from scoring.speed.steady import in_flight_curve
 
 Floats = NDArray[np.float64]
 
