@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from records import read_json
-from reporting.html import html
+from reporting.html.page import html
 from tests.browser import LOOKS, Visit, chromium
 from tests.load.web import pacing, web_ui
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree import ElementTree as Xml
 
 from driver._nightly_result import Finding, NightResult
-from reporting._escape import markdown as md
-from reporting._escape import visible
+from reporting.escape import markdown as md
+from reporting.escape import visible
 from reporting._history_text import columns, figure, printable
 
 _LIMIT = 500

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from driver.errors import ExitCode
 from records import JsonObject
-from reporting._format import count
+from reporting.format import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import click
 from driver import commands
 from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile import ProfileError
-from reporting._escape import terminal
+from reporting.escape import terminal
 
 
 class _Commands(click.Group):

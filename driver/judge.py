@@ -16,7 +16,7 @@ from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode, writing
 from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json, write_text
 from reporting.junit import junit
-from reporting.markdown import markdown
+from reporting.markdown.report import markdown
 from scoring.answers import extract
 import workloads as tasks
 
@@ -119,7 +119,7 @@ def _graded_in(folder: RunFolder, label: str, cell: CellFolder) -> Iterator[Grad
 
 def write_reports(comparison: JsonObject, json_path: Path, junit_path: Path | None = None) -> list[Path]:
     """Render a comparison next to its JSON, and as JUnit XML where asked; returns the paths of Markdown and HTML."""
-    from reporting.html import html
+    from reporting.html.page import html
 
     written = []
     if junit_path is not None:

@@ -15,7 +15,7 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from reporting._escape import terminal
+from reporting.escape import terminal
 from records.wording import count
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from reporting._escape import one_line
+from reporting.escape import one_line
 
 
 def printable(text: object) -> str:

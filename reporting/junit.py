@@ -6,10 +6,10 @@ from collections import Counter
 from xml.etree import ElementTree as Xml
 
 from records import JsonObject
-from reporting._escape import visible
-from reporting._failures import failures
-from reporting._format import count, metric_name, ratio_with_interval
-from reporting._view import View, cell_of
+from reporting.escape import visible
+from reporting.failures import failures
+from reporting.format import count, metric_name, ratio_with_interval
+from reporting.view import View, cell_of
 
 _LIMIT = 4000
 

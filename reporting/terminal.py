@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from records import JsonObject
-from reporting._escape import terminal as safe
-from reporting._format import (
+from reporting.escape import terminal as safe
+from reporting.format import (
     DAGGER_NOTE,
     count,
     metric_name,
@@ -20,7 +20,7 @@ from reporting._format import (
     ratio_with_interval,
     share_with_interval,
 )
-from reporting._view import View, cell_of
+from reporting.view import View, cell_of
 
 _STYLES = {"faster": "green", "better": "green", "slower": "red", "worse": "red", "inconclusive": "yellow"}
 _AUDIT_STYLES = {"fail": "bold red", "warn": "yellow", "unknown": "yellow"}

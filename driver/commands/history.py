@@ -16,7 +16,7 @@ from driver.commands._history import one_line_errors, open_history
 from driver.completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
-from reporting._format import count
+from reporting.format import count
 from reporting._history_export import export_csv, otava_config
 from reporting._history_text import columns, printable
 from reporting.history import History, HistoryError, read_run, require_history

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from reporting._answer_details import details, noise_floors
-from reporting._view import View
-from reporting.html import html
-from reporting.markdown import markdown
+from reporting.answer_details import details, noise_floors
+from reporting.view import View
+from reporting.html.page import html
+from reporting.markdown.report import markdown
 from scoring.compare import compare
 from tests.builders import Answer, RunBuilder, boxed
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reporting import _escape
+from reporting import escape
 from tests.reporting.report_builders import HOSTILE
 
 
@@ -24,23 +24,23 @@ from tests.reporting.report_builders import HOSTILE
     ],
 )
 def test_what_cannot_be_seen_is_made_visible(raw: str, shown: str) -> None:
-    assert _escape.visible(raw) == shown
+    assert escape.visible(raw) == shown
 
 
 def test_a_long_text_is_cut_and_the_cut_is_told() -> None:
-    shown = _escape.visible("x" * 1_000_000, 100)
+    shown = escape.visible("x" * 1_000_000, 100)
     assert shown == "x" * 100 + "… (999,900 more characters)"
 
 
 @given(st.text())
 def test_no_text_reaches_a_terminal_with_a_control_character(text: str) -> None:
-    shown = _escape.terminal(text)
+    shown = escape.terminal(text)
     assert all(ord(char) >= 32 and not 0x7F <= ord(char) < 0xA0 for char in shown)
 
 
 @given(st.text())
 def test_every_text_is_legal_xml_and_utf8(text: str) -> None:
-    shown = _escape.visible(text)
+    shown = escape.visible(text)
     element = Xml.Element("a")
     element.text = shown
     assert Xml.fromstring(Xml.tostring(element, encoding="utf-8")).text == (shown or None)
@@ -48,13 +48,13 @@ def test_every_text_is_legal_xml_and_utf8(text: str) -> None:
 
 @given(st.text())
 def test_html_has_no_live_markup(text: str) -> None:
-    shown = str(_escape.html(text))
+    shown = str(escape.html(text))
     assert not set("<>\"'") & set(shown)
 
 
 @given(st.text())
 def test_a_markdown_cell_is_one_line_and_one_cell(text: str) -> None:
-    shown = _escape.markdown(text)
+    shown = escape.markdown(text)
     assert shown
     assert not set("|\n\r\t<>") & set(shown)
 
@@ -79,9 +79,9 @@ def test_a_markdown_cell_is_one_line_and_one_cell(text: str) -> None:
     ],
 )
 def test_markdown_of_a_model_is_text(raw: str, shown: str) -> None:
-    assert _escape.markdown(raw) == shown
+    assert escape.markdown(raw) == shown
 
 
 def test_a_code_block_cannot_be_ended() -> None:
-    assert "```" not in _escape.markdown_code(HOSTILE)
-    assert "\n" not in _escape.markdown_code(HOSTILE)
+    assert "```" not in escape.markdown_code(HOSTILE)
+    assert "\n" not in escape.markdown_code(HOSTILE)

@@ -1,7 +1,7 @@
 import pytest
 
-from reporting import _format
-from reporting._view import View
+from reporting import format
+from reporting.view import View
 from scoring.metrics import WITHIN_RUN
 
 
@@ -18,7 +18,7 @@ from scoring.metrics import WITHIN_RUN
     ],
 )
 def test_figures_have_the_digits_that_matter(value: float | None, shown: str) -> None:
-    assert _format.figure(value) == shown
+    assert format.figure(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -31,41 +31,41 @@ def test_figures_have_the_digits_that_matter(value: float | None, shown: str) ->
     ],
 )
 def test_metrics_have_names_for_people(metric: str, name: str) -> None:
-    assert _format.metric_name(metric) == name
+    assert format.metric_name(metric) == name
 
 
 def test_an_interval_from_within_one_run_has_a_dagger() -> None:
     told = {"value": 0.5, "ci": [0.4, 0.6], "verdict": "slower", "method": WITHIN_RUN}
-    assert _format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower†"
+    assert format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower†"
 
 
 def test_an_interval_near_one_shows_on_which_side_it_is() -> None:
     told = {"value": 0.993, "ci": [0.987, 0.998], "verdict": "slower", "method": "welch"}
-    assert _format.ratio_with_interval(told) == "0.993× [0.987, 0.998] slower"
+    assert format.ratio_with_interval(told) == "0.993× [0.987, 0.998] slower"
 
 
 def test_an_interval_from_one_run_has_a_dagger() -> None:
     told = {"value": 0.5, "ci": [0.4, 0.6], "verdict": "slower", "method": "bootstrap within one run"}
-    assert _format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower†"
+    assert format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower†"
 
 
 def test_an_unknown_ratio_is_a_dash() -> None:
-    assert _format.ratio_with_interval({"value": None, "ci": None, "verdict": None}) == "–"
-    assert _format.ratio_with_interval(None) == "–"
+    assert format.ratio_with_interval({"value": None, "ci": None, "verdict": None}) == "–"
+    assert format.ratio_with_interval(None) == "–"
 
 
 def test_points_are_signed() -> None:
-    assert _format.points(0.02, [-0.0528, 0.1]) == "+2.0 points [−5.3, +10.0]"
-    assert _format.points(None) == "–"
+    assert format.points(0.02, [-0.0528, 0.1]) == "+2.0 points [−5.3, +10.0]"
+    assert format.points(None) == "–"
 
 
 def test_a_very_wide_interval_keeps_its_magnitude() -> None:
-    assert _format.interval([0.0042, 114.28]) == "[0.0042, 114]"
+    assert format.interval([0.0042, 114.28]) == "[0.0042, 114]"
 
 
 def test_a_ratio_and_its_interval_are_rounded_alike() -> None:
     told = {"value": 10.213, "ci": [9.924, 10.4996], "verdict": "faster", "method": "Welch on log rounds"}
-    assert _format.ratio_with_interval(told) == "10.2× [9.92, 10.5] faster"
+    assert format.ratio_with_interval(told) == "10.2× [9.92, 10.5] faster"
 
 
 def test_a_stamp_is_shown_as_a_time_and_anything_else_as_it_is() -> None:

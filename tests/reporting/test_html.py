@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reporting.html import html
+from reporting.html.page import html
 from tests.reporting.report_builders import HOSTILE, example, failed_request, poisoned, renamed, void_example
 
 VOID_TAGS = {"meta", "link", "br", "img", "hr", "input"}

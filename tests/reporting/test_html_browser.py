@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reporting.html import html
+from reporting.html.page import html
 from tests.browser import LOOKS, Visit
 from tests.reporting.report_builders import (
     HOSTILE,

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from reporting._facts import workload_words
-from reporting.markdown import LIMIT_BYTES, markdown
+from reporting.facts import workload_words
+from reporting.markdown.report import LIMIT_BYTES, markdown
 from tests.reporting.report_builders import example, failed_request, poisoned, renamed, void_example
 
 

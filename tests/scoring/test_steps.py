@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from records import JsonObject
-from reporting.html import html
-from reporting.markdown import markdown
+from reporting.html.page import html
+from reporting.markdown.report import markdown
 from scoring.compare import compare
 from scoring.speed.steps import step_figures
 from tests.builders import RunBuilder, Speed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from records import JsonObject
-from reporting._escape import BLOCK_LIMIT, one_line, visible
-from reporting._format import count
-from reporting._view import View
+from reporting.escape import BLOCK_LIMIT, one_line, visible
+from reporting.format import count
+from reporting.view import View
 from scoring.quality.divergence import first_difference
 
 ROOM = 2_200_000

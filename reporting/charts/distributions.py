@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from reporting._chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
-from reporting._escape import one_line
-from reporting._format import figure
-from reporting._scale import Scale, fitting, thin
-from reporting._svg import Plot
+from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
+from reporting.escape import one_line
+from reporting.format import figure
+from reporting.charts.scale import Scale, fitting, thin
+from reporting.charts.svg import Plot
 from scoring.speed.percentiles import enough
 
 POINTS = 400

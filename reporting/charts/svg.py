@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
-from reporting._scale import MAX_POINTS, Scale, thin, tick_label
+from reporting.charts.scale import MAX_POINTS, Scale, thin, tick_label
 
 
 @dataclass

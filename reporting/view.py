@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from records import JsonObject
-from reporting._format import LEAD_METRICS, blind, count, ratio, verdict_word
+from reporting.format import LEAD_METRICS, blind, count, ratio, verdict_word
 
 STATUSES = ("fail", "warn", "unknown", "pass", "not_applicable")
 

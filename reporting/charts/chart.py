@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from records import JsonObject
-from reporting._escape import one_line
-from reporting._svg import Plot, picture
-from reporting._view import View
+from reporting.escape import one_line
+from reporting.charts.svg import Plot, picture
+from reporting.view import View
 
 WIDTH, HEIGHT = 400, 220
 LEFT, RIGHT, TOP, BOTTOM = 52, 380, 26, 178

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reporting._chart import Draw, Group
-from reporting._chart_answers import accuracy
-from reporting._chart_distributions import distributions
-from reporting._chart_load import gpu, load
-from reporting._chart_throughput import ratio_trend, scaling
-from reporting._view import View
+from reporting.charts.chart import Draw, Group
+from reporting.charts.answers import accuracy
+from reporting.charts.distributions import distributions
+from reporting.charts.load import gpu, load
+from reporting.charts.throughput import ratio_trend, scaling
+from reporting.view import View
 
 
 def groups(view: View) -> list[Group]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from records import JsonObject
-from reporting._format import UNKNOWN, figure, share
-from reporting._view import View
+from reporting.format import UNKNOWN, figure, share
+from reporting.view import View
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 from markupsafe import Markup
 
 from records import JsonObject
-from reporting._answer_details import details, noise_floors
-from reporting._cards import cards
-from reporting._charts import groups
-from reporting._escape import one_line, visible
-from reporting._facts import engine_facts, run_facts
-from reporting._failures import error_words, failures
-from reporting._flips import flip_grids
-from reporting._format import (
+from reporting.answer_details import details, noise_floors
+from reporting.html.cards import cards
+from reporting.charts.all_charts import groups
+from reporting.escape import one_line, visible
+from reporting.facts import engine_facts, run_facts
+from reporting.failures import error_words, failures
+from reporting.html.flips import flip_grids
+from reporting.format import (
     DAGGER,
     DAGGER_NOTE,
     TONES,
@@ -36,9 +36,9 @@ from reporting._format import (
     quantity,
     share,
 )
-from reporting._problems import problems
-from reporting._speed_table import SpeedTable
-from reporting._view import View, cell_of
+from reporting.html.problems import problems
+from reporting.html.speed_table import SpeedTable
+from reporting.view import View, cell_of
 
 TEMPLATES = Path(__file__).with_name("templates")
 FAILED_LISTED = 500

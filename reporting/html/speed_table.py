@@ -9,8 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from records import JsonObject
-from reporting._format import blind, interval, metric_name, ratio, ratio_with_interval, tone, word
-from reporting._view import View, cell_of
+from reporting.format import blind, interval, metric_name, ratio, ratio_with_interval, tone, word
+from reporting.view import View, cell_of
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from records import JsonObject
-from reporting._escape import markdown as md
-from reporting._failures import failures
-from reporting._format import UNKNOWN, count
-from reporting._markdown_table import table
-from reporting._view import View
+from reporting.escape import markdown as md
+from reporting.failures import failures
+from reporting.format import UNKNOWN, count
+from reporting.markdown.table import table
+from reporting.view import View
 
 
 def audit(view: View, rows: int) -> str:

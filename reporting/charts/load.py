@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Sequence
 
 from records import JsonObject
-from reporting._chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
-from reporting._escape import one_line
-from reporting._format import figure
-from reporting._scale import Scale, linear, tick_label
-from reporting._svg import Plot
+from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
+from reporting.escape import one_line
+from reporting.format import figure
+from reporting.charts.scale import Scale, linear, tick_label
+from reporting.charts.svg import Plot
 
 TABLE_ROWS = 24
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from records import JsonObject
-from reporting._escape import one_line
-from reporting._format import count
-from reporting._view import View, cell_of, is_flip
+from reporting.escape import one_line
+from reporting.format import count
+from reporting.view import View, cell_of, is_flip
 
 
 @dataclass(frozen=True)

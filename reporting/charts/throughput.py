@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from records import JsonObject
-from reporting._chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
-from reporting._escape import one_line
-from reporting._format import UNKNOWN, figure, interval, quantity, ratio
-from reporting._scale import Scale, fitting, linear
-from reporting._svg import Plot
-from reporting._view import cell_of, concurrency_of, rounds_of
+from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
+from reporting.escape import one_line
+from reporting.format import UNKNOWN, figure, interval, quantity, ratio
+from reporting.charts.scale import Scale, fitting, linear
+from reporting.charts.svg import Plot
+from reporting.view import cell_of, concurrency_of, rounds_of
 
 
 def scaling(draw: Draw) -> list[Chart]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from records import JsonObject
-from reporting._escape import one_line
-from reporting._format import DAGGER, blind, interval, points, quantity, ratio, share, tone, word
-from reporting._view import View, cell_of
+from reporting.escape import one_line
+from reporting.format import DAGGER, blind, interval, points, quantity, ratio, share, tone, word
+from reporting.view import View, cell_of
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from reporting._chart import RIGHT, Chart, Draw
-from reporting._escape import one_line
-from reporting._format import UNKNOWN, share
-from reporting._scale import Scale
-from reporting._svg import Plot
+from reporting.charts.chart import RIGHT, Chart, Draw
+from reporting.escape import one_line
+from reporting.format import UNKNOWN, share
+from reporting.charts.scale import Scale
+from reporting.charts.svg import Plot
 
 
 def accuracy(draw: Draw) -> list[Chart]:

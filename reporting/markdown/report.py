@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from records import JsonObject
-from reporting import _markdown_checks as checks
-from reporting import _markdown_figures as figures
-from reporting._escape import markdown as md
-from reporting._escape import markdown_code
-from reporting._facts import engine_facts, run_facts
-from reporting._markdown_table import table
-from reporting._view import View
+from reporting.markdown import checks as checks
+from reporting.markdown import figures as figures
+from reporting.escape import markdown as md
+from reporting.escape import markdown_code
+from reporting.facts import engine_facts, run_facts
+from reporting.markdown.table import table
+from reporting.view import View
 
 LIMIT_BYTES = 60_000
 

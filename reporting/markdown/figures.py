@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from records import JsonObject
-from reporting._answer_details import details, noise_floors
-from reporting._escape import markdown as md
-from reporting._format import (
+from reporting.answer_details import details, noise_floors
+from reporting.escape import markdown as md
+from reporting.format import (
     DAGGER_NOTE,
     UNKNOWN,
     count,
@@ -15,8 +15,8 @@ from reporting._format import (
     ratio_with_interval,
     share_with_interval,
 )
-from reporting._markdown_table import table
-from reporting._view import View
+from reporting.markdown.table import table
+from reporting.view import View
 
 
 def speed(view: View, rows: int) -> str:

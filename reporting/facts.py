@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from records import JsonObject
-from reporting._format import UNKNOWN, short_hash
-from reporting._view import View
+from reporting.format import UNKNOWN, short_hash
+from reporting.view import View
 
 
 def engine_facts(view: View) -> list[tuple[str, list[str]]]:

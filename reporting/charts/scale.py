@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reporting._format import figure
+from reporting.format import figure
 
 MAX_POINTS = 2000
 
