@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from driver._cell_options import Options, check_options, exact_users, scenarios
-from driver._gate_rules import check_metrics, parse_choice
+from nightly.gate_rules import check_metrics, parse_choice
 from driver._profile_fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
 from engines import KINDS
 from records import cell_name, workload_name

@@ -11,8 +11,8 @@ import click
 
 from driver.errors import BenchError, ExitCode
 from driver.plan import DEFAULT_OUT
-from reporting._history_text import printable
-from reporting.history import VERSION, History, HistoryError
+from nightly.history.terminal_text import printable
+from nightly.history.store import VERSION, History, HistoryError
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,10 +17,10 @@ from driver.completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
 from reporting.format import count
-from reporting._history_export import export_csv, otava_config
-from reporting._history_text import columns, printable
-from reporting.history import History, HistoryError, read_run, require_history
-from reporting.trends import lines, to_json, trends
+from nightly.history.export import export_csv, otava_config
+from nightly.history.terminal_text import columns, printable
+from nightly.history.store import History, HistoryError, read_run, require_history
+from nightly.history.trends import lines, to_json, trends
 
 
 @click.group(short_help="Figures of earlier runs: list, trends, export, merge, pin, prune.")

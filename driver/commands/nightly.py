@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
-from driver import _nightly_report as reports
-from driver._gate_rules import parse_choice
-from driver._nightly_guard import notify, parse_duration
-from driver._nightly_measure import measure_with, take_measured
-from driver._nightly_result import NightResult
+from nightly import report as reports
+from nightly.gate_rules import parse_choice
+from nightly.guard import notify, parse_duration
+from nightly.measurement import measure_with, take_measured
+from nightly.result import NightResult
 from driver.commands import _history, _options
 from driver.commands._history import one_line_errors
 from driver.completion import ProfileArgument
 from driver.errors import BenchError, ExitCode
-from driver.nightly import NightlyOptions, nightly
+from nightly.night import NightlyOptions, nightly
 from driver.profile import find_profile, load_profile
 from records import write_text
 

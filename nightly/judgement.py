@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
-from driver._gate_rules import Choice
-from driver._nightly_baseline import Baseline, stored_baseline
-from driver._nightly_result import Finding
+from nightly.gate_rules import Choice
+from nightly.baseline import Baseline, stored_baseline
+from nightly.result import Finding
 from driver.profile import Profile
-from reporting.history import History, QualityRow, RunInfo
-from reporting.trends import breaks_between
+from nightly.history.store import History, QualityRow, RunInfo
+from nightly.history.trends import breaks_between
 from scoring.statistics.gate import Decision, confirmed, decide, night_to_night_sd
 from scoring.statistics.answers_gate import decide_answers
 from scoring.metrics import higher_is_better

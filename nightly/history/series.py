@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reporting._history_identity import host_changes, setup_changes
-from reporting.history import WHOLE_RUN, FigureRow, History, RunInfo
+from nightly.history.identity import host_changes, setup_changes
+from nightly.history.store import WHOLE_RUN, FigureRow, History, RunInfo
 
 
 def breaks_between(history: History, before: RunInfo, after: RunInfo, engine: str, cell: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reporting._history_rows import WHOLE_RUN, FigureRow, QualityRow
+from nightly.history.rows import WHOLE_RUN, FigureRow, QualityRow
 
 
 def figures(comparison: Mapping[str, Any]) -> list[FigureRow]:

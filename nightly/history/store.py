@@ -15,12 +15,12 @@ from datetime import datetime
 from pathlib import Path
 
 from records import JsonObject
-from reporting._history_import import own_comparisons, read_run
-from reporting._history_merge import copy_in_memory, take_over
-from reporting._history_read import GOOD, Reader
-from reporting._history_rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, ImportedRun, QualityRow, RunInfo
-from reporting._history_schema import VERSION, HistoryError
-from reporting._history_sql import insert, one_line
+from nightly.history.run_import import own_comparisons, read_run
+from nightly.history.merge import copy_in_memory, take_over
+from nightly.history.read import GOOD, Reader
+from nightly.history.rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, ImportedRun, QualityRow, RunInfo
+from nightly.history.schema import VERSION, HistoryError
+from nightly.history.sql import insert, one_line
 
 __all__ = [
     "VERSION",

@@ -10,7 +10,7 @@ from pathlib import Path
 from driver.errors import BenchError, ExitCode
 from driver.profile import Profile
 from records import JsonObject, RunFolder, read_json
-from reporting.history import own_comparisons
+from nightly.history.store import own_comparisons
 
 
 @dataclass(frozen=True, slots=True)

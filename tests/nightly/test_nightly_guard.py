@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driver._nightly_guard import TimeLimitError, notify, only_one, parse_duration, time_limit
+from nightly.guard import TimeLimitError, notify, only_one, parse_duration, time_limit
 from driver.errors import BenchError
 
 
@@ -61,7 +61,7 @@ def test_a_hook_that_reads_nothing_is_no_problem() -> None:
 
 def test_the_lock_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from driver._nightly_guard import only_one\n"
+        "import sys, time; from pathlib import Path; from nightly.guard import only_one\n"
         f"with only_one(Path({str(tmp_path / 'lock')!r})): print('held', flush=True); time.sleep(60)"
     )
     root = Path(__file__).resolve().parents[2]

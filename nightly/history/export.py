@@ -6,8 +6,8 @@ import csv
 import re
 from typing import TextIO
 
-from reporting._history_series import breaks_between
-from reporting.history import WHOLE_RUN, History, RunInfo
+from nightly.history.series import breaks_between
+from nightly.history.store import WHOLE_RUN, History, RunInfo
 from scoring.metrics import higher_is_better
 
 ATTRIBUTES = ("run_id", "profile", "builds", "series", "broken_by")

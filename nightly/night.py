@@ -12,17 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from driver._gate_rules import Choice
-from driver._nightly_after import old_nights, recent_shifts, void_reasons
-from driver._nightly_compare import Judge
-from driver._nightly_guard import TimeLimitError, only_one, time_limit
-from driver._nightly_measure import Measure, Measured, remove_old_folders, tonight_only
-from driver._nightly_result import Finding, NightResult
-from driver._nightly_words import in_words
+from nightly.gate_rules import Choice
+from nightly.aftermath import old_nights, recent_shifts, void_reasons
+from nightly.judgement import Judge
+from nightly.guard import TimeLimitError, only_one, time_limit
+from nightly.measurement import Measure, Measured, remove_old_folders, tonight_only
+from nightly.result import Finding, NightResult
+from nightly.outcome import in_words
 from driver.errors import BenchError, ExitCode
 from driver.manifest import utc_now
 from driver.profile import Profile
-from reporting.history import GateRow, History, HistoryError, read_run
+from nightly.history.store import GateRow, History, HistoryError, read_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reporting._history_schema import HistoryError
+from nightly.history.schema import HistoryError
 
 
 def insert(

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reporting._history_change_points import change_points
-from reporting._history_export import export_csv, otava_config
-from reporting._history_text import columns, printable
-from reporting.history import History, read_run
-from reporting.trends import Trend, lines, to_json, trends
+from nightly.history.change_points import change_points
+from nightly.history.export import export_csv, otava_config
+from nightly.history.terminal_text import columns, printable
+from nightly.history.store import History, read_run
+from nightly.history.trends import Trend, lines, to_json, trends
 from scoring.metrics import METRICS, unit_and_better
-from tests.driver.nightly_builders import HOST, Night
+from tests.nightly.nightly_builders import HOST, Night
 
 NEW_DRIVER = HOST | {"gpu": [HOST["gpu"][0] | {"driver": "575.20"}]}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from records import RunFolder, read_json, write_json
-from reporting._history_schema import _V1
-from reporting.history import VERSION, GateRow, History, HistoryError, read_run
-from tests.driver.nightly_builders import Night
+from nightly.history.schema import _V1
+from nightly.history.store import VERSION, GateRow, History, HistoryError, read_run
+from tests.nightly.nightly_builders import Night
 
 
 def night(out: Path, name: str, day: int, seed: int = 1, **changes: object) -> RunFolder:

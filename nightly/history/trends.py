@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from records import JsonObject
-from reporting._history_change_points import change_points
-from reporting._history_series import Point, Series, breaks_between, series_of
-from reporting._history_text import figure, printable
-from reporting.history import History
+from nightly.history.change_points import change_points
+from nightly.history.series import Point, Series, breaks_between, series_of
+from nightly.history.terminal_text import figure, printable
+from nightly.history.store import History
 from scoring.metrics import higher_is_better
 
 __all__ = [

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from driver._nightly_guard import TimeLimitError
+from nightly.guard import TimeLimitError
 from driver.errors import BenchError, ExitCode, Stopped
-from reporting.history import HistoryError
+from nightly.history.store import HistoryError
 
 
 def in_words(error: BaseException) -> tuple[str, int]:

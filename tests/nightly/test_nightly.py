@@ -12,17 +12,17 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from driver._gate_rules import Choice, parse_choice
-from driver._nightly_guard import only_one
-from driver._nightly_measure import Measured
-from driver._nightly_report import junit, markdown, terminal
-from driver._nightly_result import Finding, NightResult
+from nightly.gate_rules import Choice, parse_choice
+from nightly.guard import only_one
+from nightly.measurement import Measured
+from nightly.report import junit, markdown, terminal
+from nightly.result import Finding, NightResult
 from driver.errors import BenchError, ExitCode
-from driver.nightly import NightlyOptions, nightly
+from nightly.night import NightlyOptions, nightly
 from driver.profile import Profile, parse_profile
 from records import read_json
-from reporting.history import History, HistoryError
-from tests.driver.nightly_builders import HOST, Night
+from nightly.history.store import History, HistoryError
+from tests.nightly.nightly_builders import HOST, Night
 
 Engines = tuple[str, ...]
 

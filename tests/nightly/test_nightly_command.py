@@ -16,12 +16,12 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from driver._gate_rules import parse_choice
+from nightly.gate_rules import parse_choice
 from driver.commands.nightly import command as nightly_command
 from driver.profile import load_profile
-from reporting._history_schema import _V1
-from reporting.history import History
-from tests.driver.nightly_builders import PROFILE, Night
+from nightly.history.schema import _V1
+from nightly.history.store import History
+from tests.nightly.nightly_builders import PROFILE, Night
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from driver._gate_rules import Choice
-from reporting.history import History, RunInfo
-from reporting.trends import breaks_between
+from nightly.gate_rules import Choice
+from nightly.history.store import History, RunInfo
+from nightly.history.trends import breaks_between
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from driver._nightly_measure import Measured
+from nightly.measurement import Measured
 from driver.profile import Profile
-from reporting.history import History
-from reporting.trends import trends
+from nightly.history.store import History
+from nightly.history.trends import trends
 
 RECENT = 14
 """Changes of level within so many nights are shown with the night."""

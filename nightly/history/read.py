@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from reporting._history_rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, QualityRow, RunInfo
-from reporting._history_schema import HistoryError, migrate
-from reporting._history_sql import one_line
+from nightly.history.rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, QualityRow, RunInfo
+from nightly.history.schema import HistoryError, migrate
+from nightly.history.sql import one_line
 
 GOOD = """run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR (COALESCE(run.exit_code, 0) = 0 AND NOT EXISTS(
 SELECT 1 FROM gate WHERE gate.run_id = run.run_id AND gate.verdict IN ('regression', 'suspected', 'unconfirmed'))))"""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from records import JsonObject, RunFolder, read_json, section_name
-from reporting._history_figures import figures, quality
-from reporting._history_identity import cell_loads, engine_setup, host_fingerprint
-from reporting._history_rows import EngineRow, FigureRow, ImportedRun, QualityRow, Status
-from reporting._history_schema import HistoryError
+from nightly.history.figures import figures, quality
+from nightly.history.identity import cell_loads, engine_setup, host_fingerprint
+from nightly.history.rows import EngineRow, FigureRow, ImportedRun, QualityRow, Status
+from nightly.history.schema import HistoryError
 
 
 def read_run(folder: RunFolder) -> ImportedRun:

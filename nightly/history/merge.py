@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from reporting._history_schema import HistoryError, migrate
-from reporting._history_sql import insert
+from nightly.history.schema import HistoryError, migrate
+from nightly.history.sql import insert
 
 _TABLES = ("run", "engine", "cell", "figure", "quality", "gate")
 
