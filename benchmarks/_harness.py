@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 import requests
 
-from driver.pinning import pinned
+from driver.run.pinning import pinned
 
 ROOT = Path(__file__).resolve().parents[1]
 

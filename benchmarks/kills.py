@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from driver.profile import resolve_model  # noqa: E402
+from driver.profile.read import resolve_model  # noqa: E402
 from engines.process.port import port_is_free  # noqa: E402
 from tests.driver.bench import PERF, PROFILE, QUALITY, Bench, answered, until  # noqa: E402
 

@@ -27,7 +27,7 @@ import psutil
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from driver.profile import resolve_model  # noqa: E402
+from driver.profile.read import resolve_model  # noqa: E402
 from engines import EngineConfig, create, running  # noqa: E402
 from engines.process.leftovers import find  # noqa: E402
 from engines.process.port import free_port, port_is_free  # noqa: E402

@@ -19,7 +19,7 @@ import click
 
 from driver import commands
 from driver.errors import BenchError, ExitCode, Stopped
-from driver.profile import ProfileError
+from driver.profile.read import ProfileError
 from reporting.escape import terminal
 
 

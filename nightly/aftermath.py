@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nightly.measurement import Measured
-from driver.profile import Profile
+from driver.profile.read import Profile
 from nightly.history.store import History
 from nightly.history.trends import trends
 

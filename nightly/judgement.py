@@ -9,7 +9,7 @@ from typing import TypedDict
 from nightly.gate_rules import Choice
 from nightly.baseline import Baseline, stored_baseline
 from nightly.result import Finding
-from driver.profile import Profile
+from driver.profile.read import Profile
 from nightly.history.store import History, QualityRow, RunInfo
 from nightly.history.trends import breaks_between
 from scoring.statistics.gate import Decision, confirmed, decide, night_to_night_sd

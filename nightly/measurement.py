@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.errors import BenchError, ExitCode
-from driver.profile import Profile
+from driver.profile.read import Profile
 from records import JsonObject, RunFolder, read_json
 from nightly.history.store import own_comparisons
 
@@ -33,8 +33,8 @@ def measure_with(profile_path: Path, out: Path, *, quiet: bool) -> Measure:
     def measure(profile: Profile, run_id: str) -> Measured:
         # Here, since pandas and scipy take a second that a refused second nightly should not spend.
         from driver import judge
-        from driver.progress import Display
-        from driver.run import run_profile
+        from driver.run.progress import Display
+        from driver.run.run import run_profile
 
         result = run_profile(profile, profile_path, out, run_id, Display(quiet=quiet))
         comparison, path = judge.judge(result.folder)

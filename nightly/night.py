@@ -20,8 +20,8 @@ from nightly.measurement import Measure, Measured, remove_old_folders, tonight_o
 from nightly.result import Finding, NightResult
 from nightly.outcome import in_words
 from driver.errors import BenchError, ExitCode
-from driver.manifest import utc_now
-from driver.profile import Profile
+from driver.run.manifest import utc_now
+from driver.profile.read import Profile
 from nightly.history.store import GateRow, History, HistoryError, read_run
 
 

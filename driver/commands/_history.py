@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from driver.errors import BenchError, ExitCode
-from driver.plan import DEFAULT_OUT
+from driver.run.plan import DEFAULT_OUT
 from nightly.history.terminal_text import printable
 from nightly.history.store import VERSION, History, HistoryError
 

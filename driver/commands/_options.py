@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from driver.plan import DEFAULT_OUT
+from driver.run.plan import DEFAULT_OUT
 
 F = TypeVar("F", bound=Callable[..., Any])
 

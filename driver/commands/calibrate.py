@@ -46,7 +46,7 @@ def command(streams: str, seconds: float, as_json: bool, together: bool, **sched
     engine: Any = create(EngineConfig("pacing", "pacing", options={**schedule, "grid": together}))
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="enginebench-calibrate-") as scratch, ExitStack() as stack:
-        from driver.pinning import pinned
+        from driver.run.pinning import pinned
 
         try:
             with pinned(server_core):
@@ -84,8 +84,8 @@ def _cores() -> tuple[str | None, str | None]:
 
 def _measure(engine: Pacing, streams: int, seconds: float, path: Path, core: str | None) -> Row:
     from driver.calibration import Row, Seen, accuracy
-    from driver.load import Load, run_load
-    from driver.profile import Cell
+    from driver.run.launcher import Load, run_load
+    from driver.profile.read import Cell
     from records import CellFolder, read_json, read_records
 
     options = engine.config.options

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from driver.errors import BenchError
-from driver.progress import Display, step_progress
+from driver.run.progress import Display, step_progress
 from engines import EngineError
 from engines.weights.unpack import unpack
 from engines.weights.convert import convert

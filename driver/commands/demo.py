@@ -8,7 +8,7 @@ import click
 
 from driver.commands import _options
 from driver.commands.run import execute
-from driver.profile import find_profile, load_profile
+from driver.profile.read import find_profile, load_profile
 
 
 @click.command(name="demo", short_help="The main job in a few minutes, without a GPU.")

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from driver.commands import _options
-from driver.completion import ProfileArgument
+from driver.shell_completion import ProfileArgument
 from driver.errors import BenchError, ExitCode
-from driver.profile import EngineSection, Profile, ProfileError, load_profile, resolve_model
-from driver.setup import conversion_source, engine_config, from_here
-from driver.tokens import open_tokenizer
-from driver.workloads import load_workload
+from driver.profile.read import EngineSection, Profile, ProfileError, load_profile, resolve_model
+from driver.run.engine_setup import conversion_source, engine_config, from_here
+from driver.run.token_counts import open_tokenizer
+from driver.run.prompts import load_workload
 from engines import EngineError, create
 from engines.process import leftovers as leftovers
 from engines.weights.check import read_weights

@@ -13,9 +13,9 @@ import click
 
 from driver.commands import _history, _options
 from driver.commands._history import one_line_errors, open_history
-from driver.completion import RunArgument
+from driver.shell_completion import RunArgument
 from driver.errors import BenchError, ExitCode
-from driver.manifest import utc_now
+from driver.run.manifest import utc_now
 from reporting.format import count
 from nightly.history.export import export_csv, otava_config
 from nightly.history.terminal_text import columns, printable
@@ -38,7 +38,7 @@ def command(context: click.Context, path: Path) -> None:
 def import_(path: Path, runs: tuple[Path, ...]) -> None:
     """Take in scored RUNS (folders, or ids under bench-out/). Again is harmless."""
     # Here: it brings the engines along, which no other command of the history needs.
-    from driver.run import open_run
+    from driver.run.run import open_run
 
     # All are read before the history is begun: a mistake in a name leaves no empty file.
     found = [read_run(open_run(name)) for name in runs]

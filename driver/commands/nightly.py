@@ -15,10 +15,10 @@ from nightly.measurement import measure_with, take_measured
 from nightly.result import NightResult
 from driver.commands import _history, _options
 from driver.commands._history import one_line_errors
-from driver.completion import ProfileArgument
+from driver.shell_completion import ProfileArgument
 from driver.errors import BenchError, ExitCode
 from nightly.night import NightlyOptions, nightly
-from driver.profile import find_profile, load_profile
+from driver.profile.read import find_profile, load_profile
 from records import write_text
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from driver.commands import _options
-from driver.completion import ProfileArgument
+from driver.shell_completion import ProfileArgument
 from driver.judge import exit_code, judge, to_json, write_reports
-from driver.plan import earlier_runs, estimate, lives
-from driver.profile import Profile, find_profile, load_profile
-from driver.progress import Display
-from driver.run import run_profile
-from driver.workloads import load_workloads
+from driver.run.plan import earlier_runs, estimate, lives
+from driver.profile.read import Profile, find_profile, load_profile
+from driver.run.progress import Display
+from driver.run.run import run_profile
+from driver.run.prompts import load_workloads
 from reporting.terminal import summary
 from records.wording import count
 

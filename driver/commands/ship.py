@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from driver._ship_part import ShipOptions
-from driver._ship_remote import Remote
+from driver.ship.part import ShipOptions
+from driver.ship.remote import Remote
 from driver.commands import _options
-from driver.progress import Display
-from driver.ship import parse_target, run_there, ship_to_file, ship_to_host
+from driver.run.progress import Display
+from driver.ship.ship import parse_target, run_there, ship_to_file, ship_to_host
 
 
 @click.command(name="ship", short_help="Take the project to a host without network, and run there.")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from driver.cli import cli
-from driver.profile import load_profile
+from driver.profile.read import load_profile
 from engines.process import leftovers as leftovers
 from tests.engines.helpers import ROOT, STANDIN, model_folder
 

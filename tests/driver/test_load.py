@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from driver._profile_sections import Cell
-from driver.afterwards import mark_complete, mark_engine_gone, name_cut_requests
-from driver.load import Load, _why_incomplete
+from driver.profile.sections import Cell
+from driver.run.engine_deaths import mark_complete, mark_engine_gone, name_cut_requests
+from driver.run.launcher import Load, _why_incomplete
 from records import CellFolder, ErrorKind, Record, read_records
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.progress import CaptureTail, Display
+from driver.run.progress import CaptureTail, Display
 from records.wording import count
 
 

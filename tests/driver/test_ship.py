@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from driver import _ship_pack as pack
-from driver._ship_part import ShipOptions
-from driver._ship_remote import Remote
-from driver._ship_wheels import download_wheels
+from driver.ship import pack as pack
+from driver.ship.part import ShipOptions
+from driver.ship.remote import Remote
+from driver.ship.wheels import download_wheels
 from driver.errors import BenchError
-from driver.ship import Target, parse_target, ship_to_file, ship_to_host
+from driver.ship.ship import Target, parse_target, ship_to_file, ship_to_host
 from engines.build.source import Source
 from tests.driver.ssh_helper import sshd
 
@@ -48,7 +48,7 @@ def project(tmp_path: Path) -> Path:
     (root / "a.py").write_text("print(1)\n")
     (root / "untracked.txt").write_text("mine")
     (root / "driver").mkdir()
-    (root / "driver/_ship_setup.sh").write_text("echo setup was called\n")
+    (root / "driver/ship/setup.sh").write_text("echo setup was called\n")
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
     subprocess.run([*git, "init", "-q"], cwd=root, check=True)
     subprocess.run([*git, "add", "a.py", "driver"], cwd=root, check=True)
@@ -185,7 +185,7 @@ def _pretend_project(there: Path) -> None:
     (there / ".venv/bin").mkdir(parents=True)
     (there / ".venv/bin/python").symlink_to(sys.executable)
     (there / "driver").mkdir()
-    shutil.copy(ROOT / "driver/_ship_run.sh", there / "driver")
+    shutil.copy(ROOT / "driver/ship/run.sh", there / "driver")
     (there / "run_bench.py").write_text(
         "import pathlib, sys, time\n"
         "name = sys.argv[sys.argv.index('--run-id') + 1]\n"
@@ -202,7 +202,7 @@ def test_a_run_outlives_its_connection_and_the_same_command_joins_it(ssh: str, t
     _pretend_project(there)
     remote = Remote("127.0.0.1", str(there), tuple(shlex.split(ssh)))
     first = subprocess.Popen(
-        remote.command("sh driver/_ship_run.sh r1 demo no-build"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        remote.command("sh driver/ship/run.sh r1 demo no-build"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     )
     assert first.stdout is not None
     first.stdout.readline()
@@ -223,7 +223,7 @@ def test_a_run_that_was_killed_on_the_host_starts_again(ssh: str, tmp_path: Path
     _pretend_project(there)
     remote = Remote("127.0.0.1", str(there), tuple(shlex.split(ssh)))
     with subprocess.Popen(
-        remote.command("sh driver/_ship_run.sh r1 demo no-build"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        remote.command("sh driver/ship/run.sh r1 demo no-build"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     ) as first:
         assert first.stdout is not None
         first.stdout.readline()
@@ -277,7 +277,7 @@ def test_one_command_ships_installs_and_runs_the_demo_where_there_is_no_network(
     with tarfile.open(target) as tar:
         tar.extractall(there, filter="data")
     script = (
-        "ip link set lo up 2>/dev/null; export HOME=$PWD/home && mkdir -p home && sh driver/_ship_setup.sh && "
+        "ip link set lo up 2>/dev/null; export HOME=$PWD/home && mkdir -p home && sh driver/ship/setup.sh && "
         ".venv/bin/python run_bench.py run profiles/offline.toml --run-id off"
     )
     profile = (ROOT / "profiles/demo.toml").read_text().partition("[[cells]]")[0].replace("rounds = 3", "rounds = 1")

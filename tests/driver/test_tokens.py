@@ -12,7 +12,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from driver.errors import BenchError
-from driver.tokens import count_tokens, open_tokenizer
+from driver.run.token_counts import count_tokens, open_tokenizer
 from records import CellFolder, Record, read_records
 from tests.driver.bench import PERF, PROFILE, QUALITY, Bench
 

@@ -36,7 +36,7 @@ def standin(tmp_path: Path, **changes: Any) -> Engine:
 
 def smollm2() -> Path:
     """The small real model; the test is skipped where it is not installed."""
-    from driver.profile import ProfileError, resolve_model
+    from driver.profile.read import ProfileError, resolve_model
 
     if importlib.util.find_spec("xllamacpp") is None:
         pytest.skip("xllamacpp is not installed (extra demo)")

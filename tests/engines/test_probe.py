@@ -141,7 +141,7 @@ def test_a_stalled_stream_of_the_stand_in_ends_cleanly_without_a_finish_reason(t
 
 
 def test_a_context_split_among_slots_is_read_back_and_refused(tmp_path: Path) -> None:
-    from driver.refusal import disproved
+    from driver.run.mode_check import disproved
 
     engine = wheel(slots=4, max_seq_len=1024, args=("-c", "1024"))
     with running(engine, tmp_path / "server.log", ready_timeout_s=60):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.profile import ProfileError, resolve_model
+from driver.profile.read import ProfileError, resolve_model
 from engines.build.source import cache_dir
 from tests.engines.run_path import bench
 

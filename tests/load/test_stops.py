@@ -137,7 +137,7 @@ def test_a_stop_ends_the_wait_for_another_attempt(tmp_path: Path) -> None:
 
 DRIVER = """
 import subprocess, sys, time
-from driver.load import _env
+from driver.run.launcher import _env
 print(subprocess.Popen(sys.argv[1:], env=_env(), start_new_session=True, stderr=subprocess.DEVNULL).pid, flush=True)
 time.sleep(60)
 """

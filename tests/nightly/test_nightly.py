@@ -19,7 +19,7 @@ from nightly.report import junit, markdown, terminal
 from nightly.result import Finding, NightResult
 from driver.errors import BenchError, ExitCode
 from nightly.night import NightlyOptions, nightly
-from driver.profile import Profile, parse_profile
+from driver.profile.read import Profile, parse_profile
 from records import read_json
 from nightly.history.store import History, HistoryError
 from tests.nightly.nightly_builders import HOST, Night

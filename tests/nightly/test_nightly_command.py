@@ -18,7 +18,7 @@ import pytest
 
 from nightly.gate_rules import parse_choice
 from driver.commands.nightly import command as nightly_command
-from driver.profile import load_profile
+from driver.profile.read import load_profile
 from nightly.history.schema import _V1
 from nightly.history.store import History
 from tests.nightly.nightly_builders import PROFILE, Night

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from driver.errors import BenchError, ExitCode
-from driver.profile import Profile
+from driver.profile.read import Profile
 from records import JsonObject
 
 

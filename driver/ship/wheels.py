@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from driver._ship_part import ShipOptions
+from driver.ship.part import ShipOptions
 from driver.errors import BenchError
 
 # What setuptools must have to install the project itself where no index answers.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from load.options import OF_KIND, check, plain_parser
 
-LOCUSTFILES = Path(__file__).resolve().parent.parent / "locustfiles"
+LOCUSTFILES = Path(__file__).resolve().parents[2] / "locustfiles"
 
 Options = dict[str, str | int | float | bool]
 

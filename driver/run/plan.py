@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.profile import Cell, EngineSection, Profile
+from driver.profile.read import Cell, EngineSection, Profile
 from records import RunFolder, read_json
 
 DEFAULT_OUT = Path("bench-out")

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from driver._profile_fields import Listed, Name, Number, Positive, Seconds, Section, Seed
-from driver._profile_sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
+from driver.profile.fields import Listed, Name, Number, Positive, Seconds, Section, Seed
+from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
 from records import NAME
 
 

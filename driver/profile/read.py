@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from driver._profile_errors import lines
-from driver._profile_model import Profile
-from driver._profile_sections import Cell, EngineSection, WorkloadSection
+from driver.profile.errors import lines
+from driver.profile.model import Profile
+from driver.profile.sections import Cell, EngineSection, WorkloadSection
 
 __all__ = [
     "Cell",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-PROFILES = Path(__file__).resolve().parent.parent / "profiles"
+PROFILES = Path(__file__).resolve().parents[2] / "profiles"
 
 
 class ProfileError(ValueError):

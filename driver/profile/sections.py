@@ -1,4 +1,4 @@
-"""The sections of a profile. Reading one is `driver.profile`'s; how they fit together `_profile_model`'s."""
+"""The sections of a profile. Reading one is `driver.profile.read`'s; how they fit together `_profile_model`'s."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from driver._cell_options import Options, check_options, exact_users, scenarios
+from driver.profile.cell_options import Options, check_options, exact_users, scenarios
 from nightly.gate_rules import check_metrics, parse_choice
-from driver._profile_fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
+from driver.profile.fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
 from engines import KINDS
 from records import cell_name, workload_name
 

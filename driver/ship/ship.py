@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from driver._ship_pack import collect
-from driver._ship_part import Part, ShipOptions, write_part
-from driver._ship_remote import Remote
+from driver.ship.pack import collect
+from driver.ship.part import Part, ShipOptions, write_part
+from driver.ship.remote import Remote
 from driver.errors import BenchError, ExitCode, Stopped
-from driver.profile import load_profile
-from driver.run import new_run_id, require_run_id
+from driver.profile.read import load_profile
+from driver.run.run import new_run_id, require_run_id
 
 Say = Callable[[str], None]
-SETUP = "sh driver/_ship_setup.sh"
+SETUP = "sh driver/ship/setup.sh"
 
 
 @dataclass(frozen=True, slots=True)

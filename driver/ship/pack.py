@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from driver._ship_part import Part, ShipOptions
-from driver._ship_secrets import refuse_secrets
-from driver._ship_wheels import download_wheels
+from driver.ship.part import Part, ShipOptions
+from driver.ship.secrets import refuse_secrets
+from driver.ship.wheels import download_wheels
 from driver.errors import BenchError
 from engines import EngineError
 from engines.build.source import SOURCE_NOTE, Source, find_source

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from driver.plan import DEFAULT_OUT
+from driver.run.plan import DEFAULT_OUT
 
 
 class ProfileArgument(click.Path):
     """A TOML file, or the name of one in profiles/."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from driver.profile import PROFILES
+        from driver.profile.read import PROFILES
 
         return _named(sorted(path.stem for path in PROFILES.glob("*.toml")), incomplete)
 

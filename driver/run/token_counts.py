@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from driver.afterwards import rewrite
+from driver.run.engine_deaths import rewrite
 from driver.errors import BenchError, ExitCode
 from records import CellFolder, Record, RunFolder, read_records
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import psutil
 
-from driver._shown_profile import shown_profile
+from driver.profile.redacted import shown_profile
 from driver.errors import BenchError, ExitCode
-from driver.profile import Profile, ProfileError, parse_profile
+from driver.profile.read import Profile, ProfileError, parse_profile
 from engines import gpu_inventory
 from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def utc_now() -> str:

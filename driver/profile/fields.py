@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from driver.pinning import parse_cores
+from driver.run.pinning import parse_cores
 from records import NAME
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.errors import BenchError, ExitCode
-from driver.profile import Profile, WorkloadSection
+from driver.profile.read import Profile, WorkloadSection
 from engines.files import sha256
 from records import RunFolder
 import workloads as tasks

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from driver._ship_part import ROOT, Part, write_part
+from driver.ship.part import ROOT, Part, write_part
 from driver.errors import BenchError, ExitCode
 
 Say = Callable[[str], None]
@@ -77,7 +77,7 @@ class Remote:
 
     def follow(self, run_id: str, profile: str, *, build: bool, say: Say) -> int | None:
         """Start a run there, or join it where it is; None if the connection broke before it ended."""
-        words = ["sh", "driver/_ship_run.sh", run_id, profile, "build" if build else "no-build"]
+        words = ["sh", "driver/ship/run.sh", run_id, profile, "build" if build else "no-build"]
         code, _ = self._stream(" ".join(map(shlex.quote, words)), say)
         return None if code == SSH_FAILED else code
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from driver.errors import BenchError, ExitCode
-from driver.profile import EngineSection, Profile, resolve_model
-from driver.progress import Display
+from driver.profile.read import EngineSection, Profile, resolve_model
+from driver.run.progress import Display
 from engines import Engine, EngineConfig, EngineError, create
 from engines.weights.convert import convert
 from records.redaction import client_key

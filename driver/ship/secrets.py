@@ -6,7 +6,7 @@ import fnmatch
 import os
 from pathlib import Path
 
-from driver._ship_part import Part
+from driver.ship.part import Part
 from driver.errors import BenchError
 
 SECRET_NAMES = (

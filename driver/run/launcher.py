@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver._cell_options import DRAIN_TIMEOUT_S, flags
-from driver.afterwards import mark_engine_gone
-from driver.pinning import pinned
-from driver.profile import Cell
+from driver.profile.cell_options import DRAIN_TIMEOUT_S, flags
+from driver.run.engine_deaths import mark_engine_gone
+from driver.run.pinning import pinned
+from driver.profile.read import Cell
 from records import CellFolder, read_json, set_aside
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STOP_GRACE_S = 5.0
 """How long the load process may take, once its requests have been drained, to write down what it has."""
 DEATH_LAG_S = 1.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engines.files import sha256
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from driver._profile_model import Profile
-from driver._profile_sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
+from driver.profile.model import Profile
+from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "engines": EngineSection,
