@@ -23,8 +23,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from driver.run.pinning import pinned
 from driver.profile.read import resolve_model
+from driver.run.pinning import pinned
 from engines import EngineConfig, create, running
 from engines.process.port import free_port
 

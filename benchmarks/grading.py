@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from workloads.word_problems import word_problems
 from scoring.answers.extract import grade
+from workloads.word_problems import word_problems
 
 LENGTH = 200_000
 SEEDS = (

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import workloads as tasks
 from driver.cross_check import Graded
 from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode, writing
 from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json, write_text
 from reporting.junit import junit
 from reporting.markdown.report import markdown
-from scoring.answers import extract
-import workloads as tasks
+from scoring.answers import grade
 
 
 def stamp_now() -> str:
@@ -56,8 +56,8 @@ def judge_runs(
         BenchError: the captures cannot be read, or the runs have nothing in common; with exit code 2 where an engine
             is not in its run.
     """
-    from scoring.two_runs import UnknownEngineError
     from scoring.compare import compare_runs
+    from scoring.two_runs import UnknownEngineError
 
     stamp = stamp_now()
     try:
@@ -112,7 +112,7 @@ def _graded_in(folder: RunFolder, label: str, cell: CellFolder) -> Iterator[Grad
         prompt = golds.get(record.prompt_id)
         if prompt is None or prompt.gold is None or not record.ok or not record.measured:
             continue
-        grade = extract.grade(prompt.task, record.text, prompt.gold, record.finish_reason or "stop")
+        grade = grade(prompt.task, record.text, prompt.gold, record.finish_reason or "stop")
         if not grade.truncated:
             yield Graded(f"{label} {record.prompt_id}", prompt.gold, record.text, grade.correct, grade.answer)
 

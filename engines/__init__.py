@@ -10,10 +10,10 @@ import pkgutil
 from dataclasses import replace
 
 from engines.base import SHARED_OPTIONS, Engine, EngineConfig, EngineError, ReadBack
-from engines.telemetry.gpu import gpu_inventory
-from engines.process.port import free_port
 from engines.probe import probe
 from engines.process.lifecycle import RunningEngine, running
+from engines.process.port import free_port
+from engines.telemetry.gpu import gpu_inventory
 
 __all__ = [
     "KINDS", "Engine", "EngineConfig", "EngineError", "ReadBack", "RunningEngine",
@@ -25,10 +25,15 @@ def _kinds() -> dict[str, type[Engine]]:
     """Every engine that a file here defines, by its kind; a leading underscore marks what is shared."""
     found: dict[str, type[Engine]] = {}
     for file in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
-        if file.name.rpartition(".")[2].startswith("_"):
+        if file.ispkg:
             continue
         for value in vars(importlib.import_module(file.name)).values():
-            if isinstance(value, type) and issubclass(value, Engine) and value.__module__ == file.name:
+            if (
+                isinstance(value, type)
+                and issubclass(value, Engine)
+                and value.__module__ == file.name
+                and "kind" in vars(value)
+            ):
                 found[value.kind] = value
     return found
 

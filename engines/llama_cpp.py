@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from engines.base import Engine, EngineError, ReadBack, sha256_text
+from engines.build.llama_server import find_build
+from engines.machine.vram import ModelShape, shape_of_gguf
 from engines.weights.check import shape_once_converted
 from engines.weights.gguf import GgufError, read_gguf
-from engines.machine.vram import ModelShape, shape_of_gguf
-from engines.build.llama_server import find_build
 
 
 class LlamaCpp(Engine):

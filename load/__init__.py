@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""What a scenario is made of: user, options, session, capture, and the HTTP and chat clients."""

@@ -11,18 +11,16 @@ import gevent
 from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
-from load.process import collector
 from load import hooks
-from load.distributed import master
-from load.distributed import result
-from load.web import tab
-from load.distributed import worker
+from load.distributed import master, result, worker
 from load.http.connection import Connection, StreamError
-from load.stopping import end_when_over
-from load.process.interrupt import deliver_between_callbacks
 from load.options import add_options, check, check_users, target
+from load.process import collector
+from load.process.interrupt import deliver_between_callbacks
 from load.process.parent import end_with_driver, end_with_master
 from load.session import Session
+from load.stopping import end_when_over
+from load.web import tab
 from records.redaction import client_key
 
 log = logging.getLogger("enginebench")

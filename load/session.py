@@ -11,14 +11,14 @@ from gevent.event import Event
 from locust.runners import WorkerRunner
 
 from load import hooks
-from load.schedule.admission import Admission
 from load.capture import Capture, CaptureError, utc_now
 from load.decode_queue import Decoding
 from load.describe import describe
 from load.health import Health
 from load.options import UsageError, capture_dir, check, target
-from load.schedule.tickets import Prompts, Shard, Ticket
 from load.record_builder import Exchange, understand
+from load.schedule.admission import Admission
+from load.schedule.tickets import Prompts, Shard, Ticket
 from records import Phase, Record, workload_name
 from workloads import TaskError, load_prompts
 

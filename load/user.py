@@ -13,9 +13,9 @@ from locust import User, task
 from load import plugin
 from load.http.connection import Connection, StreamError
 from load.http.response import Reply
-from load.session import Session
-from load.schedule.tickets import Ticket
 from load.record_builder import Exchange, retry_after_s
+from load.schedule.tickets import Ticket
+from load.session import Session
 from records import ErrorKind
 from records.redaction import client_key
 

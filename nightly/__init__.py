@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Nightly comparisons: measure, compare with the baseline, confirm, report."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nightly.measurement import Measured
 from driver.profile.read import Profile
 from nightly.history.store import History
 from nightly.history.trends import trends
+from nightly.measurement import Measured
 
 RECENT = 14
 """Changes of level within so many nights are shown with the night."""

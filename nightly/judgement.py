@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
-from nightly.gate_rules import Choice
-from nightly.baseline import Baseline, stored_baseline
-from nightly.result import Finding
 from driver.profile.read import Profile
+from nightly.baseline import Baseline, stored_baseline
+from nightly.gate_rules import Choice
 from nightly.history.store import History, QualityRow, RunInfo
 from nightly.history.trends import breaks_between
-from scoring.statistics.gate import Decision, confirmed, decide, night_to_night_sd
-from scoring.statistics.answers_gate import decide_answers
+from nightly.result import Finding
 from scoring.metrics import higher_is_better
 from scoring.quality.accuracy import DEFAULT_MARGIN_POINTS
+from scoring.statistics.answers_gate import decide_answers
+from scoring.statistics.gate import Decision, confirmed, decide, night_to_night_sd
 
 
 class _Rules(TypedDict):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import Profile
-from records import JsonObject, RunFolder, read_json
 from nightly.history.store import own_comparisons
+from records import JsonObject, RunFolder, read_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nightly.gate_rules import Choice
-from nightly.aftermath import old_nights, recent_shifts, void_reasons
-from nightly.judgement import Judge
-from nightly.guard import TimeLimitError, only_one, time_limit
-from nightly.measurement import Measure, Measured, remove_old_folders, tonight_only
-from nightly.result import Finding, NightResult
-from nightly.outcome import in_words
 from driver.errors import BenchError, ExitCode
-from driver.run.manifest import utc_now
 from driver.profile.read import Profile
+from driver.run.manifest import utc_now
+from nightly.aftermath import old_nights, recent_shifts, void_reasons
+from nightly.gate_rules import Choice
+from nightly.guard import TimeLimitError, only_one, time_limit
 from nightly.history.store import GateRow, History, HistoryError, read_run
+from nightly.judgement import Judge
+from nightly.measurement import Measure, Measured, remove_old_folders, tonight_only
+from nightly.outcome import in_words
+from nightly.result import Finding, NightResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nightly.guard import TimeLimitError
 from driver.errors import BenchError, ExitCode, Stopped
+from nightly.guard import TimeLimitError
 from nightly.history.store import HistoryError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as Xml
 
+from nightly.history.terminal_text import columns, figure, printable
 from nightly.result import Finding, NightResult
 from reporting.escape import markdown as md
 from reporting.escape import visible
-from nightly.history.terminal_text import columns, figure, printable
 
 _LIMIT = 500
 """Longer texts are cut: evidence can name every fact of a host."""

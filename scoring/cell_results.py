@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from records import JsonObject
-from scoring.speed import breakdown
-from scoring.speed import gpu
 from scoring.captures import Capture
+from scoring.speed import breakdown, gpu
 from scoring.speed.latency import CellFigures
 
 

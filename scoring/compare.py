@@ -8,22 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from records import JsonObject, RunFolder, workload_name
-from scoring.speed import breakdown
-from scoring.speed import gpu
-from scoring import two_runs
-from scoring import summary
-from scoring.audit import registry
-from scoring.quality import divergence
-from scoring.quality import grading
-from scoring.quality import accuracy
-from scoring.cell_results import Parts, gpu_series, plain, request_rows
-from scoring.speed.rows import performance_rows
-from scoring.provenance import engine_card, provenance
+from scoring import summary, two_runs
 from scoring.answers.extract import GRADER_VERSION
+from scoring.audit import registry
 from scoring.captures import Capture
-from scoring.speed.latency import CellFigures, cell_figures
+from scoring.cell_results import Parts, gpu_series, plain, request_rows
+from scoring.provenance import engine_card, provenance
+from scoring.quality import accuracy, divergence, grading
 from scoring.quality.problems import problem_rows
 from scoring.runs import Round, Run, load_run
+from scoring.speed import breakdown, gpu
+from scoring.speed.latency import CellFigures, cell_figures
+from scoring.speed.rows import performance_rows
 from scoring.speed.series import cell_series
 from scoring.speed.steps import step_figures, step_rows
 from workloads import Prompt, read_prompts
@@ -114,7 +110,9 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
     for engine in run.engines:
         baseline = facts[run.baseline] if engine != run.baseline else []
-        parts.audit += registry.audit_cell(registry.CellFacts(run, engine, cell, section, facts[engine], baseline, pools))
+        parts.audit += registry.audit_cell(
+            registry.CellFacts(run, engine, cell, section, facts[engine], baseline, pools)
+        )
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
     _answers(run, cell, scenario, workload, captured, prompts, parts)

@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 from pathlib import Path
 
+from workloads import tasks
 from workloads.problem_sets import TaskError, default_data_dir
 from workloads.prompts import MEASURE, WARMUP, Message, Prompt, read_prompts, to_lines, write_prompts
 from workloads.subsets import subset, subset_label
@@ -39,7 +40,7 @@ __all__ = [
 def _tasks() -> dict[str, Task]:
     """The tasks of every file here; a leading underscore marks what is shared."""
     found: dict[str, Task] = {}
-    for file in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
+    for file in pkgutil.iter_modules(tasks.__path__, prefix=f"{tasks.__name__}."):
         if not file.name.rpartition(".")[2].startswith("_"):
             found.update(importlib.import_module(file.name).TASKS)
     return found

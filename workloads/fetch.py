@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from records import write_json
-from workloads.problem_sets import DataSet, Source, TaskError, check, default_data_dir, fetch_note, to_problem
 from workloads import DATA_SETS
+from workloads.problem_sets import DataSet, Source, TaskError, check, default_data_dir, fetch_note, to_problem
 
 Row = dict[str, Any]
 Load = Callable[[Source, str | None], Iterable[Row]]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.word_problems import word_problems
 from workloads.problem_sets import DataSet, load_problems
 from workloads.prompts import MEASURE, WARMUP, Message, Prompt
+from workloads.word_problems import word_problems
 
 INSTRUCTION = "Please reason step by step, and put your final answer within \\boxed{}."
 

@@ -11,8 +11,8 @@ import click
 
 from driver.errors import BenchError, ExitCode
 from driver.run.plan import DEFAULT_OUT
-from nightly.history.terminal_text import printable
 from nightly.history.store import VERSION, History, HistoryError
+from nightly.history.terminal_text import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -84,8 +84,8 @@ def _cores() -> tuple[str | None, str | None]:
 
 def _measure(engine: Pacing, streams: int, seconds: float, path: Path, core: str | None) -> Row:
     from driver.calibration import Row, Seen, accuracy
-    from driver.run.launcher import Load, run_load
     from driver.profile.read import Cell
+    from driver.run.launcher import Load, run_load
     from records import CellFolder, read_json, read_records
 
     options = engine.config.options

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from driver.commands import _options
-from driver.shell_completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.judge import exit_code, judge, judge_runs, to_json, write_reports
 from driver.run.run import open_run
+from driver.shell_completion import RunArgument
 from reporting.terminal import summary
 
 

@@ -9,8 +9,8 @@ import click
 from driver.errors import BenchError
 from driver.run.progress import Display, step_progress
 from engines import EngineError
-from engines.weights.unpack import unpack
 from engines.weights.convert import convert
+from engines.weights.unpack import unpack
 
 
 @click.command(name="convert", short_help="Make a BF16 GGUF of a Hugging Face folder, or the other way.")

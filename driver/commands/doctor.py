@@ -9,17 +9,17 @@ from pathlib import Path
 import click
 
 from driver.commands import _options
-from driver.shell_completion import ProfileArgument
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import EngineSection, Profile, ProfileError, load_profile, resolve_model
 from driver.run.engine_setup import conversion_source, engine_config, from_here
-from driver.run.token_counts import open_tokenizer
 from driver.run.prompts import load_workload
+from driver.run.token_counts import open_tokenizer
+from driver.shell_completion import ProfileArgument
 from engines import EngineError, create
-from engines.process import leftovers as leftovers
-from engines.weights.check import read_weights
-from engines.telemetry.gpu import gpu_inventory
 from engines.machine.checks import Check, Status, attempt, checks, disk_check, machine_checks
+from engines.process import leftovers as leftovers
+from engines.telemetry.gpu import gpu_inventory
+from engines.weights.check import read_weights
 from records.wording import count
 
 MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNKNOWN: "?   "}

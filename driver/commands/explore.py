@@ -16,12 +16,12 @@ from typing import Any
 import click
 import requests
 
-from driver.profile.cell_options import scenarios
 from driver.errors import BenchError, ExitCode, writing
-from driver.run.launcher import last_line
+from driver.profile.cell_options import scenarios
 from driver.profile.read import EngineSection, Profile, load_profile
-from driver.run.progress import Display
 from driver.run.engine_setup import make_engine, ready_timeout_s, request_extras
+from driver.run.launcher import last_line
+from driver.run.progress import Display
 from engines import EngineConfig, EngineError, create, running
 from engines.process.port import free_port, require_free_port
 from workloads import TaskError, load_prompts

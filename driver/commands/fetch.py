@@ -20,8 +20,8 @@ def command(workloads: tuple[str, ...], source_file: Path | None, data_dir: Path
     Where there is no network, place the files or import them with --from; no later stage needs more than them.
     """
     from records.wording import count
-    from workloads.fetch import fetch
     from workloads import DATA_SETS, TaskError
+    from workloads.fetch import fetch
 
     names = workloads or tuple(DATA_SETS)
     if unknown := [name for name in names if name not in DATA_SETS]:

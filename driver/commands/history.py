@@ -13,14 +13,14 @@ import click
 
 from driver.commands import _history, _options
 from driver.commands._history import one_line_errors, open_history
-from driver.shell_completion import RunArgument
 from driver.errors import BenchError, ExitCode
 from driver.run.manifest import utc_now
-from reporting.format import count
+from driver.shell_completion import RunArgument
 from nightly.history.export import export_csv, otava_config
-from nightly.history.terminal_text import columns, printable
 from nightly.history.store import History, HistoryError, read_run, require_history
+from nightly.history.terminal_text import columns, printable
 from nightly.history.trends import lines, to_json, trends
+from reporting.format import count
 
 
 @click.group(short_help="Figures of earlier runs: list, trends, export, merge, pin, prune.")

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import click
 
+from driver.commands import _history, _options
+from driver.commands._history import one_line_errors
+from driver.errors import BenchError, ExitCode
+from driver.profile.read import find_profile, load_profile
+from driver.shell_completion import ProfileArgument
 from nightly import report as reports
 from nightly.gate_rules import parse_choice
 from nightly.guard import notify, parse_duration
 from nightly.measurement import measure_with, take_measured
-from nightly.result import NightResult
-from driver.commands import _history, _options
-from driver.commands._history import one_line_errors
-from driver.shell_completion import ProfileArgument
-from driver.errors import BenchError, ExitCode
 from nightly.night import NightlyOptions, nightly
-from driver.profile.read import find_profile, load_profile
+from nightly.result import NightResult
 from records import write_text
 
 

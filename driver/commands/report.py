@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from driver.commands import _options
-from driver.shell_completion import RunArgument
 from driver.judge import exit_code, newest_comparison, read_comparison, write_reports
 from driver.run.run import open_run
+from driver.shell_completion import RunArgument
 
 
 @click.command(name="report", short_help="Write Markdown and HTML of a comparison again.")

@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 
 from driver.commands import _options
-from driver.shell_completion import ProfileArgument
 from driver.judge import exit_code, judge, to_json, write_reports
-from driver.run.plan import earlier_runs, estimate, lives
 from driver.profile.read import Profile, find_profile, load_profile
+from driver.run.plan import earlier_runs, estimate, lives
 from driver.run.progress import Display
-from driver.run.run import run_profile
 from driver.run.prompts import load_workloads
-from reporting.terminal import summary
+from driver.run.run import run_profile
+from driver.shell_completion import ProfileArgument
 from records.wording import count
+from reporting.terminal import summary
 
 
 def execute(

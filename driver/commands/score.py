@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from driver.commands import _options
-from driver.shell_completion import RunArgument
 from driver.judge import score_run
 from driver.run.run import open_run
+from driver.shell_completion import RunArgument
 from records import write_json
 from records.wording import count
 

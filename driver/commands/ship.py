@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from driver.ship.part import ShipOptions
-from driver.ship.remote import Remote
 from driver.commands import _options
 from driver.run.progress import Display
+from driver.ship.part import ShipOptions
+from driver.ship.remote import Remote
 from driver.ship.ship import parse_target, run_there, ship_to_file, ship_to_host
 
 

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Profiles: TOML read, checked in full and turned into frozen objects."""

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from driver.profile.cell_options import Options, check_options, exact_users, scenarios
-from nightly.gate_rules import check_metrics, parse_choice
 from driver.profile.fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
 from engines import KINDS
+from nightly.gate_rules import check_metrics, parse_choice
 from records import cell_name, workload_name
 
 

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""One run: plan, rounds, cells, the launcher of Locust, the manifest."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.run.engine_deaths import mark_complete, mark_engine_gone, name_cut_requests
+import workloads as tasks
 from driver.errors import BenchError
+from driver.profile.read import Cell, Profile
+from driver.run.engine_deaths import mark_complete, mark_engine_gone, name_cut_requests
+from driver.run.engine_setup import request_extras
 from driver.run.launcher import Load, LoadResult, run_load
 from driver.run.plan import Life
-from driver.profile.read import Cell, Profile
 from driver.run.progress import Display
 from driver.run.resume import missing_prompts
-from driver.run.engine_setup import request_extras
 from engines import Engine, RunningEngine
 from records import CellFolder, RoundFolder, RunFolder, read_records
-import workloads as tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from driver.profile.cell_options import DRAIN_TIMEOUT_S, flags
+from driver.profile.read import Cell
 from driver.run.engine_deaths import mark_engine_gone
 from driver.run.pinning import pinned
-from driver.profile.read import Cell
 from records import CellFolder, read_json, set_aside
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,9 +14,9 @@ from typing import Any
 
 import psutil
 
-from driver.profile.redacted import shown_profile
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import Profile, ProfileError, parse_profile
+from driver.profile.redacted import shown_profile
 from engines import gpu_inventory
 from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
 

@@ -15,8 +15,8 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from reporting.escape import terminal
 from records.wording import count
+from reporting.escape import terminal
 
 
 class CaptureTail:

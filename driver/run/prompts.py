@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import workloads as tasks
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import Profile, WorkloadSection
 from engines.files import sha256
 from records import RunFolder
-import workloads as tasks
 from workloads.problem_sets import fetch_note
 
 

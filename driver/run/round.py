@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from driver.run.cell import LivingEngine, run_cell
 from driver.errors import BenchError, Stopped
+from driver.profile.read import EngineSection, Profile
+from driver.run.cell import LivingEngine, run_cell
+from driver.run.engine_setup import make_engine, ready_timeout_s
 from driver.run.manifest import utc_now
+from driver.run.mode_check import refuse_disproved
 from driver.run.pinning import pinned
 from driver.run.plan import Life, pending
-from driver.profile.read import EngineSection, Profile
 from driver.run.progress import Display
-from driver.run.mode_check import refuse_disproved
-from driver.run.engine_setup import make_engine, ready_timeout_s
 from driver.run.weights_identity import describe_weights
 from engines import Engine, EngineError, RunningEngine, probe, running
 from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, set_aside, write_json

@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from driver.errors import BenchError, ExitCode, Stopped, writing
+from driver.profile.read import Profile
+from driver.run.engine_setup import from_here
 from driver.run.manifest import open_manifest
 from driver.run.pinning import are_here
 from driver.run.plan import DEFAULT_OUT, lives, pending
-from driver.profile.read import Profile
 from driver.run.progress import Display
-from driver.run.round import run_life
-from driver.run.engine_setup import from_here
-from driver.run.token_counts import count_in_run, open_tokenizer
 from driver.run.prompts import load_workloads, write_workloads
+from driver.run.round import run_life
+from driver.run.token_counts import count_in_run, open_tokenizer
 from records import NAME, RunFolder, read_json, write_json
 from records.wording import count
 

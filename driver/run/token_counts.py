@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from driver.run.engine_deaths import rewrite
 from driver.errors import BenchError, ExitCode
+from driver.run.engine_deaths import rewrite
 from records import CellFolder, Record, RunFolder, read_records
 
 SOURCE = "tokenizer"

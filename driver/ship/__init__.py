@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Takes the project to a host without a network, runs it there and brings the run back."""

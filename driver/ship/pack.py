@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from driver.errors import BenchError
 from driver.ship.part import Part, ShipOptions
 from driver.ship.secrets import refuse_secrets
 from driver.ship.wheels import download_wheels
-from driver.errors import BenchError
 from engines import EngineError
 from engines.build.source import SOURCE_NOTE, Source, find_source
 from workloads.problem_sets import default_data_dir

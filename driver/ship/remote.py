@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from driver.ship.part import ROOT, Part, write_part
 from driver.errors import BenchError, ExitCode
+from driver.ship.part import ROOT, Part, write_part
 
 Say = Callable[[str], None]
 SSH_FAILED = 255

@@ -6,8 +6,8 @@ import fnmatch
 import os
 from pathlib import Path
 
-from driver.ship.part import Part
 from driver.errors import BenchError
+from driver.ship.part import Part
 
 SECRET_NAMES = (
     ".env",

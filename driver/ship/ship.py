@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from driver.ship.pack import collect
-from driver.ship.part import Part, ShipOptions, write_part
-from driver.ship.remote import Remote
 from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile.read import load_profile
 from driver.run.run import new_run_id, require_run_id
+from driver.ship.pack import collect
+from driver.ship.part import Part, ShipOptions, write_part
+from driver.ship.remote import Remote
 
 Say = Callable[[str], None]
 SETUP = "sh driver/ship/setup.sh"

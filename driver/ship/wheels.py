@@ -7,8 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from driver.ship.part import ShipOptions
 from driver.errors import BenchError
+from driver.ship.part import ShipOptions
 
 # What setuptools must have to install the project itself where no index answers.
 BUILD_NEEDS = ("setuptools>=77", "wheel")

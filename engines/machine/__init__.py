@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Checks whether the machine is fit for an engine: ports, memory, other processes on the GPU."""

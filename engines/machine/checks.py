@@ -12,9 +12,9 @@ import psutil
 
 from engines.base import Engine, EngineError
 from engines.files import free_at
-from engines.telemetry.gpu import cotenants, gpu_inventory, memory_mib, visible_gpus
-from engines.process.port import require_free_port
 from engines.machine.vram import VramEstimate, estimate, largest_context
+from engines.process.port import require_free_port
+from engines.telemetry.gpu import cotenants, gpu_inventory, memory_mib, visible_gpus
 
 MIN_FREE_DISK_MIB = 1024.0
 

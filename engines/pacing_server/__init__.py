@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""An OpenAI-compatible server with a known schedule, to measure clients against."""

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Starts, supervises and stops an engine process."""

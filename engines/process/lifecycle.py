@@ -13,14 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from engines.process import leftovers
 from engines.base import Engine, EngineError
-from engines.process.exit_reason import log_tail, why_it_ended
-from engines.telemetry.gpu import visible_gpus
 from engines.machine.checks import require_gpu
-from engines.telemetry.meter import metering
-from engines.process.port import port_is_free, require_free_port
 from engines.machine.gpu_neighbours import Surroundings
+from engines.process import leftovers
+from engines.process.exit_reason import log_tail, why_it_ended
+from engines.process.port import port_is_free, require_free_port
+from engines.telemetry.gpu import visible_gpus
+from engines.telemetry.meter import metering
 from records.redaction import CLIENT_KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,7 +117,14 @@ class RunningEngine:
     def _spawn(self) -> None:
         lifeline_read, self._lifeline = os.pipe()
         status_read, status_write = os.pipe()
-        command = [sys.executable, "-m", "engines.process.supervisor", str(lifeline_read), str(status_write), str(STOP_GRACE_S)]
+        command = [
+            sys.executable,
+            "-m",
+            "engines.process.supervisor",
+            str(lifeline_read),
+            str(status_write),
+            str(STOP_GRACE_S),
+        ]
         environment = {name: value for name, value in os.environ.items() if name not in CLIENT_KEYS}
         with self.log.open("wb") as log:
             self._supervisor = subprocess.Popen(

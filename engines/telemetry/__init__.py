@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Reads what the machine reports while an engine runs: GPU power, memory, clocks."""

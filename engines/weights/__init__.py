@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Converts and checks model weights: safetensors, GGUF."""

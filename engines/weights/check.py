@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from engines.base import EngineError
-from engines.weights.gguf import Gguf, GgufError, read_gguf
 from engines.machine.vram import ModelShape, shape_of_safetensors
+from engines.weights.gguf import Gguf, GgufError, read_gguf
 
 F32, BF16 = 0, 30
 WIDTH = {F32: 4, BF16: 2}

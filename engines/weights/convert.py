@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from engines.base import EngineError
-from engines.weights.check import check_gguf, read_weights
-from engines.weights.environment import Progress, Say, environment, run
+from engines.build.source import cache_dir, find_source
 from engines.files import free_at, sha256, sha256_of_all
 from engines.python_tool import package_versions
-from engines.build.source import cache_dir, find_source
+from engines.weights.check import check_gguf, read_weights
+from engines.weights.environment import Progress, Say, environment, run
 
 SOURCE_SUFFIXES = {".safetensors", ".json", ".model", ".txt", ".jinja"}
 

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Parses a chat stream. Pure: no sockets, no clock, no gevent."""

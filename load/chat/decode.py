@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from load.chat.answer import Answer
-from load.chat.sse import SSEDecoder
 from load.chat.fast_path import learn_usual
+from load.chat.sse import SSEDecoder
 from records import ErrorKind
 
 MAX_EVENT_BYTES = 16 * 2**20

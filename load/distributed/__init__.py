@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Master and workers of a distributed run."""

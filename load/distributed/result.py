@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from load.distributed import master
 from load.capture import CaptureError, utc_now
+from load.distributed import master
 from load.distributed.master import Master
 from workloads import load_prompts
 

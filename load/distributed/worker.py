@@ -10,8 +10,8 @@ from locust.runners import WorkerRunner
 from load.describe import describe
 from load.distributed.messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
 from load.options import UsageError
-from load.session import Session
 from load.schedule.tickets import Shard
+from load.session import Session
 from records import Record
 
 

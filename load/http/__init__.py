@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""A user's HTTP connection: sends requests, stamps each arrival, takes the framing off."""

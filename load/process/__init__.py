@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Set-up of the load process: garbage collector, Ctrl-C, end with its parent."""

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Decides which prompt is asked next, by whom and when."""

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""The streaming tab in Locust's web UI."""

@@ -13,7 +13,7 @@ from flask import Blueprint, Response, request, send_from_directory
 if TYPE_CHECKING:
     from load.web.tab import WebUI
 
-STATIC = Path(__file__).with_name("_static")
+STATIC = Path(__file__).with_name("static")
 COLUMNS = {
     "name": "Metric",
     "n": "Values",

@@ -15,10 +15,10 @@ from typing import Any
 import gevent
 from locust.runners import MasterRunner, WorkerRunner
 
-from load.web.figures import Live
-from load.web.timeline import METRICS
 from load.web.clients import REPORT, Client, WorkerReport, known, total
+from load.web.figures import Live
 from load.web.routes import add_routes
+from load.web.timeline import METRICS
 from records import CellFolder, Record, read_json
 
 CACHE_S = 0.5

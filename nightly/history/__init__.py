@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""The figures of past runs in one SQLite file, their series and trends."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from records import JsonObject, RunFolder, read_json, section_name
 from nightly.history.figures import figures, quality
 from nightly.history.identity import cell_loads, engine_setup, host_fingerprint
 from nightly.history.rows import EngineRow, FigureRow, ImportedRun, QualityRow, Status
 from nightly.history.schema import HistoryError
+from records import JsonObject, RunFolder, read_json, section_name
 
 
 def read_run(folder: RunFolder) -> ImportedRun:

@@ -14,13 +14,13 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from records import JsonObject
-from nightly.history.run_import import own_comparisons, read_run
 from nightly.history.merge import copy_in_memory, take_over
 from nightly.history.read import GOOD, Reader
 from nightly.history.rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, ImportedRun, QualityRow, RunInfo
+from nightly.history.run_import import own_comparisons, read_run
 from nightly.history.schema import VERSION, HistoryError
 from nightly.history.sql import insert, one_line
+from records import JsonObject
 
 __all__ = [
     "VERSION",

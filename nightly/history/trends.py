@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from records import JsonObject
 from nightly.history.change_points import change_points
 from nightly.history.series import Point, Series, breaks_between, series_of
-from nightly.history.terminal_text import figure, printable
 from nightly.history.store import History
+from nightly.history.terminal_text import figure, printable
+from records import JsonObject
 from scoring.metrics import higher_is_better
 
 __all__ = [

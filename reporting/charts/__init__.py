@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Charts of the HTML report, as inline SVG."""

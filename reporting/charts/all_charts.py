@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reporting.charts.chart import Draw, Group
 from reporting.charts.answers import accuracy
+from reporting.charts.chart import Draw, Group
 from reporting.charts.distributions import distributions
 from reporting.charts.load import gpu, load
 from reporting.charts.throughput import ratio_trend, scaling

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from reporting.charts.chart import RIGHT, Chart, Draw
-from reporting.escape import one_line
-from reporting.format import UNKNOWN, share
 from reporting.charts.scale import Scale
 from reporting.charts.svg import Plot
+from reporting.escape import one_line
+from reporting.format import UNKNOWN, share
 
 
 def accuracy(draw: Draw) -> list[Chart]:

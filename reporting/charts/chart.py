@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from records import JsonObject
-from reporting.escape import one_line
 from reporting.charts.svg import Plot, picture
+from reporting.escape import one_line
 from reporting.view import View
 
 WIDTH, HEIGHT = 400, 220

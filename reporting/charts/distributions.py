@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
-from reporting.escape import one_line
-from reporting.format import figure
 from reporting.charts.scale import Scale, fitting, thin
 from reporting.charts.svg import Plot
+from reporting.escape import one_line
+from reporting.format import figure
 from scoring.speed.percentiles import enough
 
 POINTS = 400

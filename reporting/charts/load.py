@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from records import JsonObject
 from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
-from reporting.escape import one_line
-from reporting.format import figure
 from reporting.charts.scale import Scale, linear, tick_label
 from reporting.charts.svg import Plot
+from reporting.escape import one_line
+from reporting.format import figure
 
 TABLE_ROWS = 24
 

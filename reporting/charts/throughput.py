@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from records import JsonObject
 from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
-from reporting.escape import one_line
-from reporting.format import UNKNOWN, figure, interval, quantity, ratio
 from reporting.charts.scale import Scale, fitting, linear
 from reporting.charts.svg import Plot
+from reporting.escape import one_line
+from reporting.format import UNKNOWN, figure, interval, quantity, ratio
 from reporting.view import cell_of, concurrency_of, rounds_of
 
 

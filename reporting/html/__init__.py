@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""The HTML report: one self-contained page."""

@@ -18,12 +18,10 @@ from markupsafe import Markup
 
 from records import JsonObject
 from reporting.answer_details import details, noise_floors
-from reporting.html.cards import cards
 from reporting.charts.all_charts import groups
 from reporting.escape import one_line, visible
 from reporting.facts import engine_facts, run_facts
 from reporting.failures import error_words, failures
-from reporting.html.flips import flip_grids
 from reporting.format import (
     DAGGER,
     DAGGER_NOTE,
@@ -36,6 +34,8 @@ from reporting.format import (
     quantity,
     share,
 )
+from reporting.html.cards import cards
+from reporting.html.flips import flip_grids
 from reporting.html.problems import problems
 from reporting.html.speed_table import SpeedTable
 from reporting.view import View, cell_of

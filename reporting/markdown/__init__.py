@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""The Markdown report, small enough for a pull-request comment."""

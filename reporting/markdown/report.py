@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from records import JsonObject
-from reporting.markdown import checks as checks
-from reporting.markdown import figures as figures
 from reporting.escape import markdown as md
 from reporting.escape import markdown_code
 from reporting.facts import engine_facts, run_facts
+from reporting.markdown import checks as checks
+from reporting.markdown import figures as figures
 from reporting.markdown.table import table
 from reporting.view import View
 

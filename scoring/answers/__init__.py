@@ -1,1 +1,5 @@
-"""TODO: say what this room holds."""
+"""Answers: found in a completion and judged. `grade` is the one entry."""
+
+from scoring.answers.extract import Grade, grade
+
+__all__ = ["Grade", "grade"]

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""The audit: was the comparison fair? One file a group of checks."""

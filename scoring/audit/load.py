@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from records.wording import count
-from scoring.audit.registry import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
+from scoring.audit.registry import (
+    CellFacts,
+    Finding,
+    RoundFacts,
+    cell_check,
+    failed,
+    not_applicable,
+    passed,
+    unknown,
+    warned,
+)
 
 AT_ASKED_WARN, AT_ASKED_FAIL = 0.98, 0.80
 """Share of the time up to the last send that must have the whole concurrency in flight."""

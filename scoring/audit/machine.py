@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from scoring.speed.gpu import throttle_reasons
 from records.wording import count
 from scoring.audit.registry import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
 from scoring.runs import Round
+from scoring.speed.gpu import throttle_reasons
 
 MEMORY_TOLERANCE_MIB = 256
 """GPU memory after an engine's end may exceed that before its start by so much (other contexts breathe)."""

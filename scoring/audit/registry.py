@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from records import JsonObject
 from scoring.captures import Capture
-from scoring.speed.latency import CellFigures
 from scoring.runs import Round, Run
+from scoring.speed.latency import CellFigures
 
 
 class Status(StrEnum):
@@ -185,8 +185,4 @@ def _row(check: str, engine: str, cell: str | None, finding: Finding) -> JsonObj
 
 def _load_checks() -> None:
     """The modules of checks import this one, so they are read when they are first needed."""
-    from scoring.audit import engine
-    from scoring.audit import load
-    from scoring.audit import machine
-    from scoring.audit import requests
-    from scoring.audit import responses
+    from scoring.audit import engine, load, machine, requests, responses

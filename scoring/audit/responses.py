@@ -8,7 +8,17 @@ import pandas as pd
 
 from records import ErrorKind
 from records.wording import count
-from scoring.audit.registry import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown, warned
+from scoring.audit.registry import (
+    CellFacts,
+    Finding,
+    RoundFacts,
+    cell_check,
+    failed,
+    not_applicable,
+    passed,
+    unknown,
+    warned,
+)
 
 CHUNKS_WARN, CHUNKS_FAIL = 1.02, 1.5
 """Chunks with text for each token of the usage: more than one can't be."""

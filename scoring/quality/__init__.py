@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Answer quality: graded answers, accuracy, agreement."""

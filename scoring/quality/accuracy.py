@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from records import JsonObject
-from scoring.statistics import verdict
 from scoring.quality.grading import Outcomes
 from scoring.quality.sampling import FEWEST_DIFFERING, PairedProblems, mean_clustered, pass_at_k
+from scoring.statistics import verdict
 from scoring.statistics.intervals import EQUIVALENCE_CONFIDENCE, wilson
 
 DEFAULT_MARGIN_POINTS = 2.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from records import JsonObject
 import workloads as tasks
+from records import JsonObject
 from scoring.quality.grading import Outcome, Outcomes
 
 COMPLETION_LIMIT = 8192

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Speed figures of a cell from its records."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from records import JsonObject
-from scoring.statistics import verdict
-from scoring.speed.latency import CellFigures
 from scoring.metrics import MACHINE, METRICS, RATES, WITHIN_RUN, unit_and_better
+from scoring.speed.latency import CellFigures
+from scoring.statistics import verdict
 from scoring.statistics.intervals import (
     Interval,
     Ratio,

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from records import JsonObject
-from scoring.speed.rows import Rounds, performance_rows
 from scoring.captures import Capture
 from scoring.speed.latency import CellFigures, cell_figures
+from scoring.speed.rows import Rounds, performance_rows
 
 METRICS = ("output_tok_s", "requests_s", "goodput_s", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "e2e_ms_p50")
 """What is told of each step; the rest is in the records."""

@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""Intervals, verdicts and the nightly gate."""

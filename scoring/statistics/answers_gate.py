@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from scoring.statistics.gate import Decision, Verdict
 from scoring.quality.sampling import PairedProblems
+from scoring.statistics.gate import Decision, Verdict
 from scoring.statistics.intervals import mcnemar_p
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from driver.errors import BenchError
-from driver.run.manifest import first_difference, open_manifest, profile_sha256
 from driver.profile.read import Profile, parse_profile
+from driver.run.manifest import first_difference, open_manifest, profile_sha256
 from records import RunFolder, read_json, write_json
 
 WORKLOADS = {"arithmetic": {"sha256": "1" * 64, "n": 60}}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from driver.run.plan import ASSUMED_START_S, ASSUMED_TOKEN_S, earlier_runs, estimate, lives, pending
 from driver.profile.read import Profile, parse_profile
+from driver.run.plan import ASSUMED_START_S, ASSUMED_TOKEN_S, earlier_runs, estimate, lives, pending
 from records import RunFolder, write_json
 
 

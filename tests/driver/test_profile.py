@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from driver.errors import BenchError
 from driver.profile.cell_options import OF_A_CELL
 from driver.profile.model import Profile
-from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
-from driver.errors import BenchError
-from driver.run.launcher import Load
 from driver.profile.read import ProfileError, load_profile, parse_profile, resolve_model
+from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
+from driver.run.launcher import Load
 from driver.run.prompts import load_workload
 from load.options import plain_parser
 from records import CellFolder

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from driver.errors import BenchError
 from driver.ship import pack as pack
 from driver.ship.part import ShipOptions
 from driver.ship.remote import Remote
-from driver.ship.wheels import download_wheels
-from driver.errors import BenchError
 from driver.ship.ship import Target, parse_target, ship_to_file, ship_to_host
+from driver.ship.wheels import download_wheels
 from engines.build.source import Source
 from tests.driver.ssh_helper import sshd
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import requests
 
-from engines.process.port import free_port
 from engines.build.llama_server import find_build
+from engines.process.port import free_port
 from tests.engines.helpers import ROOT, smollm2
 
 BUILD = "b9371"

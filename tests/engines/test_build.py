@@ -13,13 +13,11 @@ import pytest
 import requests
 
 from engines import EngineError
-from engines.build import source_package
-from engines.build import source
-from engines.build import toolchain
 from engines.build import llama_server as module
-from engines.build.source_package import Package
-from engines.build.source import find_source
+from engines.build import source, source_package, toolchain
 from engines.build.llama_server import BuildRequest, build, find_build
+from engines.build.source import find_source
+from engines.build.source_package import Package
 
 CMAKE = """#!/bin/sh
 echo "$@" >> "$LOG"

@@ -13,8 +13,8 @@ import pytest
 from driver.run.weights_identity import describe_weights
 from engines import EngineError
 from engines.weights.check import check_gguf, read_weights, shape_once_converted
-from engines.weights.unpack import unpack
 from engines.weights.convert import convert
+from engines.weights.unpack import unpack
 
 Tensors = dict[str, tuple[int, tuple[int, ...]]]
 F32, F16, BF16 = 0, 1, 30

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from engines import Engine, EngineConfig, EngineError, create, gpu_inventory, running
-from engines.weights.gguf import GgufError, read_gguf
-from engines.telemetry.gpu import CoTenant, cotenants, memory_mib, throttle_words, visible_gpus
 from engines.machine.checks import Status, cotenant_check, gpu_checks, vram_check
-from engines.telemetry.meter import metering
 from engines.machine.vram import ModelShape, estimate, largest_context, shape_of_gguf, shape_of_safetensors
+from engines.telemetry.gpu import CoTenant, cotenants, memory_mib, throttle_words, visible_gpus
+from engines.telemetry.meter import metering
+from engines.weights.gguf import GgufError, read_gguf
 from tests.engines.helpers import model_folder, smollm2, standin
 
 # Qwen3-8B: 8,190,735,360 parameters in BF16; llama.cpp keeps the token embeddings (151,936 x 4,096) on the host.

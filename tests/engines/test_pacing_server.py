@@ -14,9 +14,9 @@ import pytest
 import requests
 
 from engines import EngineConfig, EngineError, create
+from engines.pacing import Pacing
 from engines.pacing_server.schedule import FAULTS, VARIANTS, Schedule, asked_schedule
 from engines.pacing_server.script import End, script
-from engines.pacing import Pacing
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,8 +15,8 @@ import pytest
 
 from engines import EngineConfig, EngineError, create, running
 from engines.process import leftovers as leftovers
-from engines.process.port import free_port, port_is_free
 from engines.process.lifecycle import RunningEngine
+from engines.process.port import free_port, port_is_free
 from engines.xserv import Xserv
 from tests.engines.helpers import ROOT, STANDIN, ask, model_folder, standin
 

@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from records import Record
-from workloads import load_prompts
 from tests.engines.by_hand import llama_server
 from tests.load.load import Outcome, finish, prompts_file, start
+from workloads import load_prompts
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(3300)]
 

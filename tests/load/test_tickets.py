@@ -9,8 +9,8 @@ import pytest
 
 from load.schedule.admission import Admission
 from load.schedule.tickets import Prompts, Shard, arrivals
-from workloads import Prompt, load_prompts
 from tests.load.load import prompts_file
+from workloads import Prompt, load_prompts
 
 
 def prompts(measured: int, warm: int = 0) -> list[Prompt]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import load.chat.decode as decode_module
 from load.chat.answer import Answer
 from load.chat.decode import decode
-from load.chat.sse import SSEDecoder
 from load.chat.fast_path import learn_usual
+from load.chat.sse import SSEDecoder
 
 STYLES: list[dict[str, Any]] = [{}, {"separators": (",", ":")}, {"ensure_ascii": False}]
 TEXTS = st.text(st.characters(codec="utf-8")) | st.sampled_from(['"', "\\", "\n", "\u2028", "é", '"}', 'x","y":"'])

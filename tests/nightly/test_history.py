@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from records import RunFolder, read_json, write_json
 from nightly.history.schema import _V1
 from nightly.history.store import VERSION, GateRow, History, HistoryError, read_run
+from records import RunFolder, read_json, write_json
 from tests.nightly.nightly_builders import Night
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from nightly.history.change_points import change_points
 from nightly.history.export import export_csv, otava_config
-from nightly.history.terminal_text import columns, printable
 from nightly.history.store import History, read_run
+from nightly.history.terminal_text import columns, printable
 from nightly.history.trends import Trend, lines, to_json, trends
 from scoring.metrics import METRICS, unit_and_better
 from tests.nightly.nightly_builders import HOST, Night

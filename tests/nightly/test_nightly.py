@@ -12,16 +12,16 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from driver.errors import BenchError, ExitCode
+from driver.profile.read import Profile, parse_profile
 from nightly.gate_rules import Choice, parse_choice
 from nightly.guard import only_one
+from nightly.history.store import History, HistoryError
 from nightly.measurement import Measured
+from nightly.night import NightlyOptions, nightly
 from nightly.report import junit, markdown, terminal
 from nightly.result import Finding, NightResult
-from driver.errors import BenchError, ExitCode
-from nightly.night import NightlyOptions, nightly
-from driver.profile.read import Profile, parse_profile
 from records import read_json
-from nightly.history.store import History, HistoryError
 from tests.nightly.nightly_builders import HOST, Night
 
 Engines = tuple[str, ...]

@@ -16,9 +16,9 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from nightly.gate_rules import parse_choice
 from driver.commands.nightly import command as nightly_command
 from driver.profile.read import load_profile
+from nightly.gate_rules import parse_choice
 from nightly.history.schema import _V1
 from nightly.history.store import History
 from tests.nightly.nightly_builders import PROFILE, Night

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nightly.guard import TimeLimitError, notify, only_one, parse_duration, time_limit
 from driver.errors import BenchError
+from nightly.guard import TimeLimitError, notify, only_one, parse_duration, time_limit
 
 
 def gone(pid: int) -> bool:

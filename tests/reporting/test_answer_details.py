@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from reporting.answer_details import details, noise_floors
-from reporting.view import View
 from reporting.html.page import html
 from reporting.markdown.report import markdown
+from reporting.view import View
 from scoring.compare import compare
 from tests.builders import Answer, RunBuilder, boxed
 

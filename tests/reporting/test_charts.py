@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from reporting.charts import scale
+from reporting.charts import scale as scales
 from reporting.html.page import html
 from tests.reporting.report_builders import example, with_gpu, with_rounds
 from tests.reporting.report_page import marks, svgs
@@ -95,18 +95,18 @@ def test_every_chart_has_a_title_a_description_and_at_most_2000_points() -> None
     pictures = [svg for svg in svgs(page) if svg.find("g") is not None and svg.find("desc") is not None]
     assert len(pictures) > 10
     assert all(svg.findtext("title") and svg.findtext("desc") for svg in pictures)
-    assert max(len(m.points) for m in marks(page)) <= scale.MAX_POINTS
+    assert max(len(m.points) for m in marks(page)) <= scales.MAX_POINTS
 
 
 @pytest.mark.parametrize(
     ("low", "high", "ticks"), [(0, 10, [0, 2, 4, 6, 8, 10]), (0, 0.3, [0, 0.1, 0.2, 0.3]), (5, 5, [5])]
 )
 def test_ticks_are_round(low: float, high: float, ticks: list[float]) -> None:
-    assert scale.nice_ticks(low, high) == pytest.approx(ticks)
+    assert scales.nice_ticks(low, high) == pytest.approx(ticks)
 
 
 def test_a_log_scale_has_its_ends_where_they_belong() -> None:
-    scale = scale.fitting([1, 1000], 0, 100)
+    scale = scales.fitting([1, 1000], 0, 100)
     assert scale.log
     assert 0 < scale.at(1) < scale.at(30) < scale.at(1000) < 100
     assert scale.ticks()

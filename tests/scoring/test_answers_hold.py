@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.grading import SEEDS, hard, milliseconds
-from scoring.answers.numbers import value
 from scoring.answers.extract import grade
+from scoring.answers.numbers import value
 
 PIECES = st.lists(st.sampled_from(SEEDS) | st.text(max_size=8), max_size=40).map("".join)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scoring.quality.grading import Outcome, Outcomes
 from scoring.quality.accuracy import engine_summary, paired_summary
+from scoring.quality.grading import Outcome, Outcomes
 from scoring.statistics.intervals import wilson
 
 

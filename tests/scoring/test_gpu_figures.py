@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from records import JsonObject
-from scoring.speed.gpu import energy_joules, gpu_series, throttle_reasons
 from scoring.compare import compare
+from scoring.speed.gpu import energy_joules, gpu_series, throttle_reasons
 from tests.builders import RunBuilder, Speed
 
 CELL = "single.perf-short"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scoring.statistics import verdict
 from scoring.metrics import WITHIN_RUN
+from scoring.statistics import verdict
 from scoring.statistics.intervals import Interval, Ratio
 
 

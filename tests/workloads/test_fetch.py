@@ -14,12 +14,12 @@ from click.testing import CliRunner
 
 from driver.commands.fetch import command
 from driver.errors import BenchError, ExitCode
-from workloads.problem_sets import Source
-from workloads.fetch import fetch
+from tests.scoring.shared_files import rows, shared
 from workloads import TaskError, load_prompts
+from workloads.fetch import fetch
+from workloads.problem_sets import Source
 from workloads.tasks.aime2025 import AIME2025
 from workloads.tasks.gsm8k import GSM8K
-from tests.scoring.shared_files import rows, shared
 
 
 def hub(tmp_path: Path, **contents: list[dict[str, Any]]) -> Any:

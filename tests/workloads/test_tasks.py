@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from workloads import perf_prompts
 import workloads as tasks
-from workloads.word_problems import word_problems
+from tests.scoring.shared_files import shared
+from workloads import Prompt, TaskError, load_prompts, perf_prompts, read_prompts, subset, subset_label, write_prompts
 from workloads.problem_sets import check, normalise_gold, to_problem
-from workloads import Prompt, TaskError, load_prompts, read_prompts, subset, subset_label, write_prompts
 from workloads.tasks.aime2025 import AIME2025
 from workloads.tasks.gsm8k import GSM8K
-from tests.scoring.shared_files import shared
+from workloads.word_problems import word_problems
 
 PERF = list(perf_prompts.TOKENS)
 

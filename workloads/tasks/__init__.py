@@ -1,1 +1,1 @@
-"""TODO: say what this room holds."""
+"""One file a task; each defines `TASKS`."""

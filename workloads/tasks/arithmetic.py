@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from workloads.word_problems import word_problems
 from workloads.prompts import MEASURE, Prompt
 from workloads.task import Options, Task, ask
+from workloads.word_problems import word_problems
 
 
 def load(options: Options) -> list[Prompt]:
