@@ -112,9 +112,9 @@ def _graded_in(folder: RunFolder, label: str, cell: CellFolder) -> Iterator[Grad
         prompt = golds.get(record.prompt_id)
         if prompt is None or prompt.gold is None or not record.ok or not record.measured:
             continue
-        grade = grade(prompt.task, record.text, prompt.gold, record.finish_reason or "stop")
-        if not grade.truncated:
-            yield Graded(f"{label} {record.prompt_id}", prompt.gold, record.text, grade.correct, grade.answer)
+        graded = grade(prompt.task, record.text, prompt.gold, record.finish_reason or "stop")
+        if not graded.truncated:
+            yield Graded(f"{label} {record.prompt_id}", prompt.gold, record.text, graded.correct, graded.answer)
 
 
 def write_reports(comparison: JsonObject, json_path: Path, junit_path: Path | None = None) -> list[Path]:

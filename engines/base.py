@@ -135,7 +135,7 @@ class Engine(ABC):
         return {"ignore_eos": True} if fixed_length else {}
 
     def explain_exit(self, log_tail: str, code: int | None) -> str | None:
-        """Words for an exit that only this engine has; what all share is in `engines.process.exit_reason`. None: nothing known."""
+        """Explains an exit that only this engine has (`engines.process.exit_reason` has the rest). None: unknown."""
         return None
 
     def provenance(self) -> dict[str, Any] | None:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from records import JsonObject, RunFolder, workload_name
 from scoring import summary, two_runs
 from scoring.answers.extract import GRADER_VERSION
-from scoring.audit import registry
+from scoring.audit.audit import audit_cell, audit_engine
+from scoring.audit.model import CellFacts, EngineFacts, RoundFacts
 from scoring.captures import Capture
 from scoring.cell_results import Parts, gpu_series, plain, request_rows
 from scoring.provenance import engine_card, provenance
@@ -65,7 +66,7 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
     parts = Parts()
     rows = list(extra_audit or [])
     for engine in run.engines:
-        rows += registry.audit_engine(registry.EngineFacts(run, engine, run.rounds.get(engine, [])))
+        rows += audit_engine(EngineFacts(run, engine, run.rounds.get(engine, [])))
         parts.gpu[engine] = {life.number: life.gpu_rows() for life in run.rounds.get(engine, [])}
     for cell in run.cells:
         _one_cell(run, cell, parts)
@@ -106,13 +107,11 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline, margin)
     parts.steps += step_rows(cell, scenario, workload, figures, run.baseline, margin)
     prompts = _prompts(run, workload)
-    facts = {e: [registry.RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
+    facts = {e: [RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
     pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
     for engine in run.engines:
         baseline = facts[run.baseline] if engine != run.baseline else []
-        parts.audit += registry.audit_cell(
-            registry.CellFacts(run, engine, cell, section, facts[engine], baseline, pools)
-        )
+        parts.audit += audit_cell(CellFacts(run, engine, cell, section, facts[engine], baseline, pools))
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
     _answers(run, cell, scenario, workload, captured, prompts, parts)

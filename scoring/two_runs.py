@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from records import JsonObject, section_name, workload_name
-from scoring.audit.registry import Status
+from scoring.audit.model import Status
 from scoring.runs import Round, Run, profile_cells
 
 _HOST = ("cpu", "cores", "kernel", "cpu_mhz_max")

@@ -3,8 +3,8 @@
     python -m engines.telemetry.meter FILE HZ CARDS
 
 CARDS is a JSON list of the cards' numbers, or null for all. It appends one JSON line a reading,
-{"t_ns": monotonic, "gpus": [...]} (see `engines.telemetry.gpu.sample`), until its standard input closes: it ends with whoever
-started it, however that one ends.
+{"t_ns": monotonic, "gpus": [...]} (see `engines.telemetry.gpu.sample`), until its standard input closes: it ends with
+the process that started it, however that one ends.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import logging
 from typing import Any
 
 from load.capture import CaptureError, utc_now
-from load.distributed import master
 from load.distributed.master import Master
+from load.distributed.master import of as master_of
 from workloads import load_prompts
 
 log = logging.getLogger("enginebench")
@@ -18,7 +18,7 @@ log = logging.getLogger("enginebench")
 
 def finish(environment: Any) -> None:
     """Write the whole scenario from the ends of the workers."""
-    master = master.of(environment)
+    master = master_of(environment)
     if master is None:
         return
     silent = master.expected - set(master.ends)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from records.wording import count
-from scoring.audit.registry import (
+from scoring.audit.model import (
     CellFacts,
     Finding,
     RoundFacts,

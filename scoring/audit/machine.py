@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from records.wording import count
-from scoring.audit.registry import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
+from scoring.audit.model import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
 from scoring.runs import Round
 from scoring.speed.gpu import throttle_reasons
 

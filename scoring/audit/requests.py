@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from records.wording import count
-from scoring.audit.registry import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown
+from scoring.audit.model import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown
 
 SAMPLERS = (
     *("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty", "seed"),

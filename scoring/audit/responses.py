@@ -8,7 +8,7 @@ import pandas as pd
 
 from records import ErrorKind
 from records.wording import count
-from scoring.audit.registry import (
+from scoring.audit.model import (
     CellFacts,
     Finding,
     RoundFacts,

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import scoring.audit.audit  # noqa: F401 (registers the checks)
 from records import JsonObject
-from scoring.audit.registry import CELL_CHECKS, ENGINE_CHECKS
+from scoring.audit.model import CELL_CHECKS, ENGINE_CHECKS
 from scoring.compare import compare
 from tests.builders import RunBuilder, Speed, boxed, fail
 

@@ -1,8 +1,4 @@
-"""Was it fair? Every check of the registry over the records and the read-back, one row per engine and cell.
-
-One `fail` makes a comparison void. `unknown` means that the engine or the run can't tell; it is shown, and counts as a
-warning. What each check means, and its limits, is in docs/methodology.md.
-"""
+"""What an audit check is: its status, the facts that it reads, and the decorators that register it."""
 
 from __future__ import annotations
 
@@ -159,30 +155,3 @@ def engine_check(name: str) -> Callable[[EngineCheck], EngineCheck]:
         return function
 
     return register
-
-
-def audit_cell(facts: CellFacts) -> list[JsonObject]:
-    """The rows of one engine in one cell, in the registry's order."""
-    _load_checks()
-    return [_row(name, facts.engine, facts.cell, check(facts)) for name, check in CELL_CHECKS.items()]
-
-
-def audit_engine(facts: EngineFacts) -> list[JsonObject]:
-    """The rows of one engine, in the registry's order."""
-    _load_checks()
-    return [_row(name, facts.engine, None, check(facts)) for name, check in ENGINE_CHECKS.items()]
-
-
-def _row(check: str, engine: str, cell: str | None, finding: Finding) -> JsonObject:
-    return {
-        "check": check,
-        "engine": engine,
-        "cell": cell,
-        "status": finding.status.value,
-        "evidence": finding.evidence,
-    }
-
-
-def _load_checks() -> None:
-    """The modules of checks import this one, so they are read when they are first needed."""
-    from scoring.audit import engine, load, machine, requests, responses
