@@ -73,6 +73,13 @@ class Capture:
         end = (origin + (measured["end_ms"] * 1e6).astype(np.int64)).max()
         return int(start), int(end)
 
+    def chunk_tokens_known(self) -> NDArray[np.bool_]:
+        """Which requests have chunk_tokens: all of a request's chunks have them, or none."""
+        if not len(self.chunk_tokens):
+            return np.zeros(len(self.offsets) - 1, bool)
+        firsts = np.minimum(self.offsets[:-1], len(self.chunk_tokens) - 1)
+        return self.chunk_tokens[firsts] >= 0
+
     def drop_chunks(self) -> None:
         """Free the bulk of the memory, once the figures have been taken."""
         self.chunk_ns = np.empty(0, np.int64)

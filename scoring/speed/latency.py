@@ -85,7 +85,7 @@ def cell_figures(capture: Capture, objectives: Mapping[str, float | None] | None
         _summarise(figures, name, values, len(values))
     for name, (values, requests) in zip(PER_GAP, _gaps(capture, frame), strict=True):
         _summarise(figures, name, values, requests)
-    _throughput(figures, capture, good, objectives)
+    _throughput(figures, good, objectives)
     _prefill(figures, good)
     return figures
 
@@ -117,7 +117,7 @@ def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tu
     inner = np.ones(len(gaps), bool)
     starts = capture.offsets[1:-1]
     inner[starts[(starts > 0) & (starts <= len(gaps))] - 1] = False
-    known = frame["chunks"].gt(0).to_numpy() & _tokens_known(capture)
+    known = frame["chunks"].gt(0).to_numpy() & capture.chunk_tokens_known()
     tokens = frame["completion_tokens"].to_numpy(float)
     one_each = ~known & (chunks >= tokens - 1)
     icl = gaps[inner & use[owner]]
@@ -131,39 +131,6 @@ def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tu
     return (itl, int(itl_requests.sum())), (icl, int(use.sum()))
 
 
-def _tokens_known(capture: Capture) -> NDArray[np.bool_]:
-    """Which requests have chunk_tokens: all of a request's chunks have them, or none."""
-    firsts = np.minimum(capture.offsets[:-1], max(len(capture.chunk_tokens) - 1, 0))
-    if not len(capture.chunk_tokens):
-        return np.zeros(len(firsts), bool)
-    return capture.chunk_tokens[firsts] >= 0
-
-
-def token_arrivals(capture: Capture, frame: pd.DataFrame) -> tuple[NDArray[np.int64], Floats] | None:
-    """(row of the request, tokens) of every chunk of the capture, 0 tokens for what does not count.
-
-    A request's completion_tokens are spread over its chunks: in proportion to chunk_tokens where those are known,
-    else evenly. None where an ok measured request does not tell its tokens, since a sum would then be too small.
-    """
-    chunks = frame["chunks"].to_numpy(np.int64)
-    counted = (frame["measured"] & frame["ok"]).to_numpy(bool)
-    tokens = frame["completion_tokens"].to_numpy(float)
-    if np.isnan(tokens[counted]).any():
-        return None
-    owner = np.repeat(np.arange(len(chunks)), chunks)
-    weight = np.where(_tokens_known(capture)[owner], capture.chunk_tokens, 1).astype(float)
-    total = np.bincount(owner, weights=weight, minlength=len(chunks))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.where(counted & (total > 0), tokens / total, 0.0)
-    return owner, weight * scale[owner]
-
-
-def chunk_times_ms(capture: Capture, frame: pd.DataFrame) -> Floats:
-    """Arrival of every chunk in ms of its worker's own time."""
-    origins = frame["worker"].map(capture.origins).to_numpy(np.int64)
-    return np.asarray((capture.chunk_ns - np.repeat(origins, frame["chunks"].to_numpy(np.int64))) / 1e6, dtype=float)
-
-
 def share_inside(starts: Floats, ends: Floats, windows: list[Window]) -> Floats:
     """Which share of each request's time lies in the windows, 0 to 1."""
     inside = np.zeros(len(starts))
@@ -172,40 +139,35 @@ def share_inside(starts: Floats, ends: Floats, windows: list[Window]) -> Floats:
     return inside / np.maximum(ends - starts, 1e-9)
 
 
-def _throughput(
-    figures: CellFigures, capture: Capture, good: pd.DataFrame, objectives: Mapping[str, float | None] | None
-) -> None:
+def _throughput(figures: CellFigures, good: pd.DataFrame, objectives: Mapping[str, float | None] | None) -> None:
     """Rates inside the steady window, summed over workers, and the whole-run figure beside them.
 
-    A request counts by the share of its time inside the window, as its tokens do: counting ends alone would lose the
-    N - 1 requests that are under way when the window closes.
+    A request counts by the share of its time in flight that lies inside the window, and its tokens by the same share.
+    Counting ends alone would lose the N - 1 requests that are under way when the window closes. Counting tokens at
+    their arrival would lose the unsent tokens of those requests, and so favour the engine that sends in small events.
     """
-    frame, steady = figures.requests, figures.steady
+    steady = figures.steady
     asked = {key: limit for key, limit in (objectives or {}).items() if limit is not None}
     met = _met(good, asked)
-    arrivals = token_arrivals(capture, frame)
-    times = chunk_times_ms(capture, frame) if arrivals else None
     tok_s, tok_s_whole, req_s, good_s = 0.0, 0.0, 0.0, 0.0
     for worker, mine in good.groupby("worker", sort=True):
         windows = steady.of(str(worker))
         seconds = sum(window.length_s for window in windows)
         measured = figures.measured[figures.measured["worker"] == worker]
         whole_s = (measured["end_ms"].max() - measured["sent_ms"].min()) / 1000 - steady.paused_s(str(worker))
+        tokens = mine["completion_tokens"].to_numpy(float)
         if whole_s > 0:
-            tok_s_whole += mine["completion_tokens"].sum() / whole_s
+            tok_s_whole += tokens.sum() / whole_s
         if not seconds:
             continue
         share = share_inside(mine["sent_ms"].to_numpy(float), mine["end_ms"].to_numpy(float), windows)
         req_s += share.sum() / seconds
+        tok_s += (share * tokens).sum() / seconds
         if met is not None:
             good_s += share[met[good["worker"].to_numpy() == worker]].sum() / seconds
-        if arrivals is not None and times is not None:
-            owner, tokens = arrivals
-            mine_chunks = (frame["worker"] == worker).to_numpy()[owner]
-            for window in windows:
-                inside = mine_chunks & (times >= window.start_ms) & (times <= window.end_ms)
-                tok_s += tokens[inside].sum() / seconds
-    have_window, have_tokens = bool(steady.windows) and len(good) > 0, arrivals is not None and len(good) > 0
+    have_window = bool(steady.windows) and len(good) > 0
+    # One answer of unknown length makes every sum of tokens too small.
+    have_tokens = len(good) > 0 and bool(good["completion_tokens"].notna().all())
     figures.values["output_tok_s"] = float(tok_s) if have_window and have_tokens else None
     figures.values["output_tok_s_whole"] = float(tok_s_whole) if have_tokens else None
     figures.values["requests_s"] = float(req_s) if have_window else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scoring.speed.latency import CellFigures, cell_figures
+from scoring.speed.series import cell_series
 from tests.builders import fail
 from tests.scoring.hand import capture_of, request
 
@@ -107,28 +109,39 @@ def test_a_tail_percentile_needs_ten_requests_beyond_it(tmp_path: Path, percent:
     assert figures_of(tmp_path / "fewer", *rows[1:]).values[f"ttft_ms_p{percent}"] is None
 
 
-def test_throughput_counts_the_tokens_that_arrived_inside_the_window(tmp_path: Path) -> None:
+def test_tokens_count_by_the_share_of_their_requests_time_inside_the_window(tmp_path: Path) -> None:
     rows = [
-        request(0, 400, chunks_ms=[100, 200, 300, 400], user=0),
-        request(150, 450, chunks_ms=[250, 350, 450], user=1),
-        request(401, 800, chunks_ms=[500, 800], user=0),
+        request(0, 400, tokens=4, user=0),
+        request(150, 450, tokens=3, user=1),
+        request(401, 800, tokens=2, user=0),
     ]
     found = figures_of(tmp_path, *rows, users=2)
-    # Two are in flight from 150 to 450 ms: tokens at 200, 250, 300, 350, 400 and 450.
-    assert found.values["output_tok_s"] == pytest.approx(6 / 0.3)
+    # Two are in flight from 150 to 450 ms: 250 of 400 ms, all of 300 ms, and 49 of 399 ms lie there.
+    assert found.values["output_tok_s"] == pytest.approx((4 * 250 / 400 + 3 + 2 * 49 / 399) / 0.3)
     assert found.values["output_tok_s_whole"] == pytest.approx(9 / 0.8)
 
 
-def test_tokens_are_spread_over_chunks_where_each_chunks_tokens_are_unknown(tmp_path: Path) -> None:
-    rows = [request(0, 400, chunks_ms=[100, 400], tokens=10, user=0), request(200, 500, chunks_ms=[500], user=1)]
-    found = figures_of(tmp_path, *rows, users=2)
-    assert found.values["output_tok_s"] == pytest.approx(5 / 0.2)
+def test_throughput_does_not_depend_on_how_an_engine_groups_its_tokens(tmp_path: Path) -> None:
+    """Equal engines, 4 in flight, 12 requests of 540 ms: one streams 64 events, the other sends one at the end."""
+    rates = {}
+    for name, stamps in (("streamed", [200 + i * 340 / 63 for i in range(64)]), ("one event", [540.0])):
+        (tmp_path / name).mkdir()
+        rows = []
+        for n in range(12):
+            at = 541 * (n // 4) + 3 * (n % 4)
+            rows.append(request(at, at + 540, chunks_ms=[at + ms for ms in stamps], tokens=64, user=n % 4))
+        rates[name] = figures_of(tmp_path / name, *rows, users=4).values["output_tok_s"]
+    assert rates["streamed"] == rates["one event"] == pytest.approx(4 * 64 / 0.54, rel=0.01)
 
 
-def test_chunk_tokens_weigh_the_chunks_where_they_are_known(tmp_path: Path) -> None:
-    first = request(0, 400, chunks_ms=[100, 400], tokens=10, chunk_tokens=[9, 1], user=0)
-    rows = [first, request(200, 500, chunks_ms=[500], user=1)]
-    assert figures_of(tmp_path, *rows, users=2).values["output_tok_s"] == pytest.approx(1 / 0.2)
+def test_the_curve_of_tokens_spreads_them_over_chunks_by_chunk_tokens_where_known(tmp_path: Path) -> None:
+    told = request(0, 400, chunks_ms=[100, 400], tokens=10, chunk_tokens=[9, 1])
+    for row, first in ((told, 9), (replace(told, chunk_tokens=None), 5)):
+        capture = capture_of(tmp_path, [row])
+        tokens = cell_series(capture, cell_figures(capture))["tokens"]
+        counts = np.array(tokens["tok_s"]) * tokens["bin_s"]
+        assert counts[50] == pytest.approx(first, rel=1e-3)
+        assert counts[-1] == pytest.approx(10 - first, rel=1e-3)
 
 
 def test_throughput_is_not_known_where_an_answers_tokens_are_not(tmp_path: Path) -> None:
