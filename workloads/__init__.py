@@ -38,11 +38,10 @@ __all__ = [
 
 
 def _tasks() -> dict[str, Task]:
-    """The tasks of every file here; a leading underscore marks what is shared."""
+    """The tasks of every file in `workloads/tasks`."""
     found: dict[str, Task] = {}
     for file in pkgutil.iter_modules(tasks.__path__, prefix=f"{tasks.__name__}."):
-        if not file.name.rpartition(".")[2].startswith("_"):
-            found.update(importlib.import_module(file.name).TASKS)
+        found.update(importlib.import_module(file.name).TASKS)
     return found
 
 

@@ -98,10 +98,10 @@ def test_a_workload_that_was_not_fetched_is_named(
 def test_clean_ends_a_stray_and_only_a_stray(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     note = """
 import subprocess
-from engines import _leftovers
+from engines.process import leftovers
 null = subprocess.DEVNULL
 stray = subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=null, stderr=null)
-_leftovers.remember(stray.pid, "stray", "no-life")
+leftovers.remember(stray.pid, "stray", "no-life")
 print(stray.pid)
 """
     told = subprocess.run([sys.executable, "-c", note], cwd=ROOT, capture_output=True, text=True, check=True)

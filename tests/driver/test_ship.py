@@ -47,7 +47,7 @@ def project(tmp_path: Path) -> Path:
     root.mkdir()
     (root / "a.py").write_text("print(1)\n")
     (root / "untracked.txt").write_text("mine")
-    (root / "driver").mkdir()
+    (root / "driver/ship").mkdir(parents=True)
     (root / "driver/ship/setup.sh").write_text("echo setup was called\n")
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
     subprocess.run([*git, "init", "-q"], cwd=root, check=True)

@@ -172,12 +172,13 @@ def test_a_model_that_is_no_gguf_is_refused_before_the_start(tmp_path: Path, kin
 
 def test_an_engine_is_found_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy.py").write_text("from engines.remote import Remote\nclass Toy(Remote):\n    kind = 'toy'\n")
-    (tmp_path / "_shared.py").write_text("raise RuntimeError('not an engine')\n")
+    (tmp_path / "shared.py").write_text("from engines.remote import Remote\nclass Shared(Remote):\n    pass\n")
     monkeypatch.setattr(engines, "__path__", [*engines.__path__, str(tmp_path)])
     found = engines._kinds()
     assert set(found) == {*KINDS, "toy"}
     assert issubclass(found["toy"], Engine)
-    monkeypatch.delitem(sys.modules, "engines.toy")
+    for name in ("engines.toy", "engines.shared"):
+        monkeypatch.delitem(sys.modules, name)
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"remote", "llama_cpp_wheel", "pacing"}))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import workloads as tasks
+import workloads.tasks as task_files
 from tests.scoring.shared_files import shared
 from workloads import Prompt, TaskError, load_prompts, perf_prompts, read_prompts, subset, subset_label, write_prompts
 from workloads.problem_sets import check, normalise_gold, to_problem
@@ -269,6 +270,6 @@ def test_a_task_is_found_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "riddles.py").write_text(
         "from workloads.task import Task\nTASKS = {'riddles': Task(lambda options: [], graded=True)}\n"
     )
-    monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
+    monkeypatch.setattr(task_files, "__path__", [*task_files.__path__, str(tmp_path)])
     assert set(tasks._tasks()) == {*tasks.TASKS, "riddles"}
-    monkeypatch.delitem(sys.modules, "workloads.riddles")
+    monkeypatch.delitem(sys.modules, "workloads.tasks.riddles")
