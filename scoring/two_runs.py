@@ -1,15 +1,23 @@
-"""Two runs as one: engines of both under labels of their own, and what their manifests disagree on as audit rows."""
+"""Joins two runs into one: engines of both under labels of their own, and audit rows of what the runs must share."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from records import JsonObject, section_name, workload_name
+from records import JsonObject
 from scoring.audit.model import Status
-from scoring.runs import Round, Run, profile_cells
-
-_HOST = ("cpu", "cores", "kernel", "cpu_mhz_max")
-_CELL = ("requests", "duration_s", "samples", "max_tokens", "fixed_length", "users", "warmup", "options")
+from scoring.comparability import (
+    engine_changes,
+    engine_facts,
+    host_changes,
+    host_facts,
+    is_gpu_fact,
+    joined_facts,
+    load_changes,
+    load_facts,
+    shown,
+)
+from scoring.runs import Round, Run
 
 
 class UnknownEngineError(ValueError):
@@ -46,81 +54,82 @@ def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = N
 
 
 def manifest_rows(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = None) -> list[JsonObject]:
-    """What two manifests must agree on, one row each: model, prompts, sampling, context, load, GPU, host.
+    """Audit rows of what the two runs must agree on: sampling, context, model, set-up, GPU, host, prompts, load.
 
-    With an engine named, the model is that engine's: what else its run has is not compared.
-
-    Another GPU, other prompts, sampling or load void the comparison; another kernel or CPU is a warning where there is
-    a GPU, since the engine runs on that, and a failure where there is none.
+    With an engine named, model and set-up are that engine's; what else its run has is not compared. A difference voids
+    the comparison, except that another kernel or CPU only warns where there is a GPU, since the engine runs on that.
     """
-    engine = f"{a.folder.run_id} / {b.folder.run_id}"
-    gpu_a, gpu_b = (_gpus(run) for run in (a, b))
-    rows = [
-        _equal(engine, "runs: sampling", a.profile.get("sampling"), b.profile.get("sampling")),
-        _equal(engine, "runs: context", a.profile.get("max_seq_len"), b.profile.get("max_seq_len")),
-        _equal(engine, "runs: thinking", a.profile.get("thinking"), b.profile.get("thinking")),
-        _equal(engine, "runs: cache", a.profile.get("cache"), b.profile.get("cache")),
-        _equal(engine, "runs: model", _weights(a, engine_a), _weights(b, engine_b)),
-        _equal(engine, "runs: GPU", gpu_a, gpu_b, none_is_known="host" in a.manifest and "host" in b.manifest),
-    ]
-    hosts = [{key: (run.manifest.get("host") or {}).get(key) for key in _HOST} for run in (a, b)]
-    row = _equal(engine, "runs: host", *hosts)
-    if row["status"] == Status.FAIL and gpu_a:
-        row["status"] = Status.WARN.value
-    rows.append(row)
+    pair = f"{a.folder.run_id} / {b.folder.run_id}"
+    asked = (
+        ("runs: sampling", [run.profile.get("sampling") or {} for run in (a, b)]),
+        ("runs: context", [{"max_seq_len": run.profile.get("max_seq_len")} for run in (a, b)]),
+        ("runs: thinking", [{"thinking": run.profile.get("thinking")} for run in (a, b)]),
+        ("runs: cache", [{"cache": run.profile.get("cache")} for run in (a, b)]),
+    )
+    rows = [_row(pair, check, facts, load_changes) for check, facts in asked]
+    rows.append(_row(pair, "runs: model", [_weights(a, engine_a), _weights(b, engine_b)], engine_changes))
+    rows += _setup_rows(pair, a, b, engine_a, engine_b)
+    rows += _host_rows(pair, a, b)
     for cell in [cell for cell in a.cells if cell in b.cells]:
-        workload = workload_name(str(a.cell_profile(cell).get("workload") or cell.partition(".")[2]))
-        prompts = [((run.manifest.get("workloads") or {}).get(workload) or {}).get("sha256") for run in (a, b)]
-        rows.append(_equal(engine, "runs: prompts", *prompts, cell=cell))
-        loads = [{key: _section(run, cell).get(key) or None for key in _CELL} for run in (a, b)]
-        rows.append(_equal(engine, "runs: load", *loads, cell=cell))
+        loads = [load_facts(run.manifest, cell) for run in (a, b)]
+        prompts = [{"prompts": load["prompts"]} for load in loads]
+        rows.append(_row(pair, "runs: prompts", prompts, engine_changes, cell))
+        sections = [load["asked"] and load["asked"] | {"seed": load["seed"]} for load in loads]
+        rows.append(_row(pair, "runs: load", sections, load_changes, cell))
     return rows
 
 
-def _section(run: Run, cell: str) -> JsonObject:
-    return next((section for section in profile_cells(run.profile) if section_name(section) == cell), {})
+def _setup_rows(pair: str, a: Run, b: Run, engine_a: str | None, engine_b: str | None) -> list[JsonObject]:
+    """One row for each engine that both runs have: two engines may be set up differently, one engine may not."""
+    rows = []
+    for engine in a.engines:
+        if engine in b.engines and engine_a in (None, engine) and engine_b in (None, engine):
+            setups = [_setup(run, engine) for run in (a, b)]
+            rows.append(_row(f"{engine}@{pair}", "runs: set-up", setups, engine_changes))
+    return rows
 
 
-def _weights(run: Run, only: str | None) -> list[str] | None:
-    found: set[str | None] = set()
-    for engine, lives in run.rounds.items():
-        for life in lives if only in (None, engine) else ():
-            weights = life.state.get("weights") or {}
-            found.add(weights.get("source_sha256") or weights.get("sha256"))
-    known = sorted(sha for sha in found if sha is not None)
-    return known if known and len(known) == len(found) else None
+def _host_rows(pair: str, a: Run, b: Run) -> list[JsonObject]:
+    hosts = [host_facts(run.manifest) for run in (a, b)]
+    gpus, rest = (
+        [{key: facts[key] for key in facts if is_gpu_fact(key) is wanted} for facts in hosts]
+        for wanted in (True, False)
+    )
+    gpu_row = _row(pair, "runs: GPU", gpus, host_changes)
+    if all(run.manifest.get("host") for run in (a, b)) and not any(gpu.get("gpus") for gpu in gpus):
+        gpu_row |= {"status": Status.PASS.value, "evidence": "none in both"}
+    host_row = _row(pair, "runs: host", rest, host_changes)
+    if host_row["status"] == Status.FAIL and gpus[0].get("gpus"):
+        host_row["status"] = Status.WARN.value
+    return [gpu_row, host_row]
 
 
-def _gpus(run: Run) -> list[Any] | None:
-    gpus = (run.manifest.get("host") or {}).get("gpu")
-    if not gpus:
-        return None
-    return [{key: gpu.get(key) for key in ("name", "driver", "vbios", "power_limit_w", "max_sm_mhz")} for gpu in gpus]
+def _setup(run: Run, engine: str) -> JsonObject:
+    return joined_facts(
+        engine_facts(state) for life in run.rounds.get(engine, []) for state in (*life.earlier, life.state) if state
+    )
 
 
-def _equal(
-    engine: str, check: str, a: Any, b: Any, *, cell: str | None = None, none_is_known: bool = False
+def _weights(run: Run, only: str | None) -> JsonObject:
+    """The hashes of all weights of a run; unknown where one of them is."""
+    lives = [life for engine, lives in run.rounds.items() if only in (None, engine) for life in lives]
+    hashes = {engine_facts(life.state)["weights"] for life in lives}
+    return {"weights": None if None in hashes else sorted(hashes) or None}
+
+
+def _row(
+    engine: str,
+    check: str,
+    facts: Sequence[JsonObject],
+    changes: Callable[[JsonObject, JsonObject], list[str]],
+    cell: str | None = None,
 ) -> JsonObject:
-    if a == b and (a is not None or none_is_known):
-        status, evidence = Status.PASS, "none in both" if a is None else f"equal: {_told(a)}"
-    elif none_is_known or (a is not None and b is not None):
-        status, evidence = Status.FAIL, _difference(a, b)
+    """A row of the audit on the facts of both runs, held against each other by `changes`."""
+    before, after = facts
+    if differences := changes(before, after):
+        status, evidence = Status.FAIL, "; ".join(differences)
+    elif all(any(value is not None for value in each.values()) for each in facts):
+        status, evidence = Status.PASS, f"equal: {shown(before)}"
     else:
         status, evidence = Status.UNKNOWN, "not recorded in both runs"
     return {"check": check, "engine": engine, "cell": cell, "status": status.value, "evidence": evidence}
-
-
-def _difference(a: Any, b: Any) -> str:
-    if isinstance(a, dict) and isinstance(b, dict):
-        keys = [key for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
-        return "; ".join(f"{key} {_told(a.get(key))} against {_told(b.get(key))}" for key in keys)
-    return f"{_told(a)} against {_told(b)}"
-
-
-def _told(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_told(item)}" for key, item in value.items() if item is not None)
-    if isinstance(value, list):
-        return " + ".join(map(_told, value))
-    text = str(value)
-    return text[:12] if len(text) == 64 else text

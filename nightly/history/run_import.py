@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from nightly.history.figures import figures, quality
-from nightly.history.identity import cell_loads, engine_setup, host_fingerprint
 from nightly.history.rows import EngineRow, FigureRow, ImportedRun, QualityRow, Status
 from nightly.history.schema import HistoryError
 from records import JsonObject, RunFolder, read_json, section_name
+from scoring.comparability import engine_facts, host_facts, load_hashes
 
 
 def read_run(folder: RunFolder) -> ImportedRun:
@@ -64,10 +64,10 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
         created_utc=str(manifest.get("created_utc") or comparison["created"]),
         profile=str(profile.get("name", "")),
         profile_sha256=manifest.get("profile_sha256"),
-        fingerprint=host_fingerprint(manifest),
+        fingerprint=host_facts(manifest),
         status=status,
         engines=[_engine(name, profile, folder, card) for name, card in comparison["engines"].items()],
-        cells=cell_loads(manifest),
+        cells=load_hashes(manifest),
         figures=found,
         quality=answers,
         digest=digest,
@@ -89,7 +89,7 @@ def _engine(name: str, profile: Mapping[str, Any], folder: RunFolder | None, car
     if build is None and told.get("provenance"):
         provenance = told["provenance"]
         build = provenance.get("build") or provenance.get("pin") or provenance.get("version")
-    setup = engine_setup(told) if told else {}
+    setup = engine_facts(told) if told else {}
     return EngineRow(name, told.get("kind") or section.get("kind"), None if build is None else str(build), setup)
 
 

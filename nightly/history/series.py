@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nightly.history.identity import host_changes, setup_changes
 from nightly.history.store import WHOLE_RUN, FigureRow, History, RunInfo
+from scoring.comparability import engine_changes, host_changes
 
 
 def breaks_between(history: History, before: RunInfo, after: RunInfo, engine: str, cell: str | None) -> list[str]:
@@ -17,7 +17,7 @@ def breaks_between(history: History, before: RunInfo, after: RunInfo, engine: st
     found = host_changes(before.fingerprint, after.fingerprint)
     left, right = (history.engines(run.run_id).get(engine) for run in (before, after))
     if left and right:
-        found += setup_changes(left.setup, right.setup)
+        found += engine_changes(left.setup, right.setup)
     if cell is not None:
         was, now = (history.loads(run.run_id).get(cell) for run in (before, after))
         if was is None or now is None:
