@@ -7,15 +7,15 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make demo          compare two real llama.cpp servers on this machine, without a GPU (about 5 minutes)"
-	@echo "make test          the test suite (under 10 minutes on 2 cores)"
+	@echo "make test          the test suite (about 5 minutes on 2 cores)"
 	@echo "make test-engines  real engines: builds llama.cpp, converts weights, compares it with transformers (slow); pages against WCAG"
 	@echo "make lint          ruff and mypy strict"
 
 demo: $(VENV)/.demo
-	$(BIN)/python run_bench.py demo
+	$(BIN)/enginebench demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-engines: $(VENV)/.test
 	$(BIN)/python -m pytest -m 'engines or axe' --timeout=3300 || [ $$? -eq 5 ]

@@ -1,24 +1,35 @@
 #!/usr/bin/env python3
-"""enginebench's command line. Each command is one file in driver/commands/; this only gathers them.
+"""Starts the command line: `./run_bench.py ARGUMENTS` is `enginebench ARGUMENTS`. The commands are in driver/commands/.
 
-Exit codes: 0 done; 1 a regression, or requests failed; 2 usage or profile error; 3 void; 4 engine, host or run
-failure; 130/143 signals. It never imports locust, which would monkey-patch the driver.
+The exit codes are those of `driver.errors.ExitCode`. This process never imports locust, which would monkey-patch it.
 """
 
 from __future__ import annotations
 
 import sys
 
+FAILURE = 4
+
 
 def main() -> None:
     """Run the command line and exit with its documented code."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python starts this file, too
+        _fail("Python {}.{} runs it; it needs 3.11 or newer".format(*sys.version_info))
     try:
-        # Here, since it takes a second in which Ctrl-C must not show a traceback.
+        # Imported here because it takes a second, in which Ctrl-C must not show a traceback.
         from driver.cli import cli
 
         sys.exit(cli())
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        _fail(f"the package {error.name} is not installed for {sys.executable}")
+
+
+def _fail(problem: str) -> None:
+    hint = "run `make .venv/.test` in the checkout, then .venv/bin/enginebench; or install it with pipx install ."
+    sys.stderr.write(f"enginebench: {problem}; {hint}\n")
+    sys.exit(FAILURE)
 
 
 if __name__ == "__main__":

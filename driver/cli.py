@@ -1,7 +1,8 @@
-"""The click group behind run_bench.py: finds the commands, and turns every end into its exit code."""
+"""The click group behind enginebench: finds the commands, and turns every end into its exit code."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import pkgutil
@@ -27,14 +28,23 @@ class _Commands(click.Group):
     """Loads a command's module only when it is called or listed, so that `--help` of one never pays for all."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(module.name for module in pkgutil.iter_modules(commands.__path__) if module.name[0] != "_")
+        names = [module.name for module in pkgutil.iter_modules(commands.__path__)]
+        return sorted(name.replace("_", "-") for name in names if name[0] != "_")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = importlib.import_module(f"{commands.__name__}.{cmd_name}").command
+        command = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in (known := self.list_commands(ctx)) and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], known, 1, cutoff=0.5)
+            ctx.fail(f"No such command {args[0]!r}{f'; did you mean {near[0]!r}?' if near else ''}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -10,7 +10,7 @@ from signal import Signals
 
 
 class ExitCode(IntEnum):
-    """What run_bench.py exits with (design: the only list)."""
+    """Exit codes of enginebench: the only list."""
 
     DONE = 0
     REGRESSION = 1

@@ -142,7 +142,7 @@ def newest_comparison(folder: RunFolder) -> Path:
     """
     found = sorted(folder.path.glob("comparison-*.json"))
     if not found:
-        hint = f"run_bench.py compare {folder.path}"
+        hint = f"enginebench compare {folder.path}"
         raise BenchError(f"{folder.path}: has no comparison yet; make one with: {hint}", ExitCode.USAGE)
     return found[-1]
 

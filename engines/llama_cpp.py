@@ -1,4 +1,4 @@
-"""llama.cpp's `llama-server`, from a binary: by path, from PATH, or as `run_bench.py build` made it."""
+"""llama.cpp's `llama-server`, from a binary: by path, from PATH, or as `enginebench build` made it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LlamaCpp(Engine):
     def binary(self) -> str:
         """The path of the server.
 
-        `binary` is a path, a name on PATH, or "build": the newest of run_bench.py build, or of the source that
+        `binary` is a path, a name on PATH, or "build": the newest of enginebench build, or of the source that
         `options.build` names. Without it a build is taken where there is one, else `llama-server` from PATH.
 
         Raises:
@@ -44,17 +44,17 @@ class LlamaCpp(Engine):
                 return str(built.server)
             if config.binary == "build" or wanted_build:
                 which = f" of {wanted_build}" if wanted_build else ""
-                raise EngineError(f"{config.name}: no build{which} in the cache; make it with run_bench.py build")
+                raise EngineError(f"{config.name}: no build{which} in the cache; make it with enginebench build")
         wanted = config.binary or "llama-server"
         found = shutil.which(str(Path(wanted).expanduser()))
         if found is None:
             raise EngineError(
-                f"{config.name}: no executable {wanted!r}; make it with run_bench.py build, or set `binary`"
+                f"{config.name}: no executable {wanted!r}; make it with enginebench build, or set `binary`"
             )
         return found
 
     def provenance(self) -> dict[str, Any] | None:
-        # As run_bench.py build leaves it: <build>/provenance.json beside <build>/bin/llama-server.
+        # As enginebench build leaves it: <build>/provenance.json beside <build>/bin/llama-server.
         try:
             told = json.loads((Path(self.binary()).resolve().parent.parent / "provenance.json").read_text("utf-8"))
         except (OSError, ValueError):
@@ -149,8 +149,8 @@ def _require_gguf(name: str, model: Path | None) -> None:
     try:
         read_gguf(model)
     except IsADirectoryError:
-        raise EngineError(f"{name}: model {model}: is a folder; make a GGUF of it with run_bench.py convert") from None
+        raise EngineError(f"{name}: model {model}: is a folder; make a GGUF of it with enginebench convert") from None
     except OSError as error:
         raise EngineError(f"{name}: model {model}: {error.strerror}; give the path of a GGUF file") from None
     except GgufError as error:
-        raise EngineError(f"{name}: model {error}; make one with run_bench.py convert") from None
+        raise EngineError(f"{name}: model {error}; make one with enginebench convert") from None

@@ -57,7 +57,7 @@ def compare_runs(
     both = two_runs.merged(*runs, engine_a, engine_b)
     comparison = compare_run(both, created=created, extra_audit=two_runs.manifest_rows(*runs, engine_a, engine_b))
     comparison["run_id"] = f"{a.run_id} / {b.run_id}"
-    comparison["provenance"]["commands"] = [f"run_bench.py compare {a.run_id} {b.run_id}"]
+    comparison["provenance"]["commands"] = [f"enginebench compare {a.run_id} {b.run_id}"]
     return comparison
 
 

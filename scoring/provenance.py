@@ -52,8 +52,8 @@ def provenance(run: Run) -> JsonObject:
         "objectives": profile.get("objectives"),
         "engines": {engine: _engine(run, engine) for engine in run.engines},
         "commands": [
-            *([f"run_bench.py run {path}"] if path else []),
-            f"run_bench.py compare {run.folder.run_id}",
+            *([f"enginebench run {path}"] if path else []),
+            f"enginebench compare {run.folder.run_id}",
         ],
     }
 

@@ -1,1 +1,1 @@
-"""The commands of run_bench.py: one file each, exposing `command`."""
+"""The commands of enginebench: one file each, exposing `command`."""

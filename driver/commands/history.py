@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from driver.commands import _history, _options
+from driver.commands import _history, _shared
 from driver.commands._history import one_line_errors, open_history
 from driver.errors import BenchError, ExitCode
 from driver.run.manifest import utc_now
@@ -51,7 +51,7 @@ def import_(path: Path, runs: tuple[Path, ...]) -> None:
 
 @command.command("list")
 @click.option("--profile", help="Only runs of this profile.")
-@_options.as_json("the list")
+@_shared.as_json("the list")
 @click.pass_obj
 @one_line_errors
 def list_(path: Path, profile: str | None, as_json: bool) -> None:
@@ -91,7 +91,7 @@ def list_(path: Path, profile: str | None, as_json: bool) -> None:
 @click.option("--profile", help="Only this profile.")
 @click.option("--engine", help="Only this engine.")
 @click.option("--cell", help="Only this cell.")
-@_options.as_json("the series")
+@_shared.as_json("the series")
 @click.pass_obj
 @one_line_errors
 def trends_(path: Path, metric: str, profile: str | None, engine: str | None, cell: str | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _history, _options
+from driver.commands import _history, _shared
 from driver.commands._history import one_line_errors
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import find_profile, load_profile
@@ -30,7 +30,7 @@ from records import write_text
 )
 @click.option("--engine", "engines", multiple=True, help="Run only this engine; may be repeated.")
 @_history.option("history")
-@_options.out
+@_shared.out
 @click.option(
     "--time-limit", metavar="TIME", help="Such as 90m or 3h. Default: the profile's gate.time_limit_s, else none."
 )
@@ -45,7 +45,7 @@ from records import write_text
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write Markdown there (GITHUB_STEP_SUMMARY is used too).",
 )
-@_options.junit
+@_shared.junit
 @click.option(
     "--notify", "hook", metavar="CMD", help="Run CMD with the result as JSON on its standard input; no shell."
 )
@@ -59,7 +59,7 @@ from records import write_text
     type=click.Path(path_type=Path),
     help="Judge this run folder instead of measuring; a second one confirms.",
 )
-@_options.as_json("the result")
+@_shared.as_json("the result")
 @one_line_errors
 def command(
     profile: Path,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _options
+from driver.commands import _shared
 from driver.judge import exit_code, judge, to_json, write_reports
 from driver.profile.read import Profile, find_profile, load_profile
 from driver.run.plan import earlier_runs, estimate, lives
@@ -45,14 +45,14 @@ def execute(
 
 @click.command(name="run", short_help="Run a profile: start each engine, load it, judge, report.")
 @click.argument("profile", type=ProfileArgument(path_type=Path))
-@_options.run_id
-@_options.out
+@_shared.run_id
+@_shared.out
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
 @click.option(
     "--keep-raw", is_flag=True, help="Keep the bytes of failed requests, for bug reports: <cell>/raw/<request>.http."
 )
-@_options.junit
-@_options.as_json("the comparison")
+@_shared.junit
+@_shared.as_json("the comparison")
 def command(
     profile: Path, run_id: str | None, out: Path, dry_run: bool, keep_raw: bool, junit: Path | None, as_json: bool
 ) -> int:

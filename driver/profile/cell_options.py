@@ -44,7 +44,12 @@ def check_options(options: Options, scenario: str) -> None:
             near = difflib.get_close_matches(name, OF_A_CELL, 1)
             meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(OF_A_CELL))}"
             raise ValueError(f"unknown option {name!r}; {meant}")
-    check(plain_parser().parse_args(flags(options)), _of_class(scenario, r'kind = "(\w+)"') or "closed")
+    check(plain_parser().parse_args(flags(options)), scenario_kind(scenario))
+
+
+def scenario_kind(scenario: str) -> str:
+    """The kind of load of a scenario: closed, open, sweep or ramp (`ChatUser.kind`)."""
+    return _of_class(scenario, r'kind = "(\w+)"') or "closed"
 
 
 def exact_users(scenario: str) -> int | None:

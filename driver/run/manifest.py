@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from driver.errors import BenchError, ExitCode
-from driver.profile.read import Profile, ProfileError, parse_profile
+from driver.profile.read import PROFILES, Profile, ProfileError, parse_profile
 from driver.profile.redacted import shown_profile
 from engines import gpu_inventory
 from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
@@ -142,7 +142,10 @@ def describe_versions() -> dict[str, str]:
 
 
 def describe_git() -> JsonObject | None:
-    """Commit of this checkout and whether it was changed; None outside a repository."""
+    """Commit of this checkout and whether it was changed; None for an installed package."""
+    if not (ROOT / ".git").exists():
+        # A repository around the environment that it is installed in says nothing of this program.
+        return None
     try:
         commit = _git("rev-parse", "HEAD")
         dirty = bool(_git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules"))
@@ -157,8 +160,8 @@ def _git(*arguments: str) -> str:
 
 
 def _shown_path(path: Path) -> str:
-    resolved = path.resolve()
-    return str(resolved.relative_to(ROOT)) if resolved.is_relative_to(ROOT) else path.name
+    """A profile as `enginebench run` takes it: the bare name of one of ours, else the file's name."""
+    return path.stem if path.resolve().parent == PROFILES else path.name
 
 
 def _cpu_model() -> str | None:

@@ -101,7 +101,7 @@ def require_run_id(run_id: str) -> None:
 @contextmanager
 def _going_on(folder: RunFolder, profile_path: Path, out: Path) -> Iterator[None]:
     """Whatever stops a run says how to go on with it."""
-    again = ["run_bench.py", "run", str(profile_path), "--run-id", folder.run_id]
+    again = ["enginebench", "run", str(profile_path), "--run-id", folder.run_id]
     again += [] if out == DEFAULT_OUT else ["--out", str(out)]
     hint = f"go on with: {shlex.join(again)}"
     try:
@@ -136,5 +136,5 @@ def _locked(folder: RunFolder) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BenchError(f"{folder.path}: another run_bench.py works in it; wait for it or end it") from None
+            raise BenchError(f"{folder.path}: another enginebench process works in it; wait for it or end it") from None
         yield

@@ -29,7 +29,7 @@ def collect(options: ShipOptions, scratch: Path, say: Callable[[str], None]) -> 
     data = options.data_dir or default_data_dir()
     data_files = sorted(p for p in data.glob("*.json*") if p.is_file()) if data.is_dir() else []
     if not data_files:
-        say(f"no problem sets in {data}: `run_bench.py fetch` them first if the other side is to grade answers")
+        say(f"no problem sets in {data}: `enginebench fetch` them first if the other side is to grade answers")
     parts = [project, Part("data", tuple((f"offline/data/{p.name}", p) for p in data_files))]
     try:
         parts.append(source_part(find_source(options.source, complete=not options.cpu, say=say)))

@@ -60,7 +60,7 @@ def find_source(given: Path | None, *, complete: bool, say: Any) -> Source:
     if not (SUBMODULE / "CMakeLists.txt").exists():
         _init_submodule(say)
     if (SUBMODULE / SOURCE_NOTE).is_file():
-        # Shipped along, by run_bench.py ship: there is no git to ask, the note says what it is.
+        # Shipped along, by enginebench ship: there is no git to ask, the note says what it is.
         return _given(SUBMODULE)
     if (SUBMODULE / "CMakeLists.txt").exists():
         commit = _commit(SUBMODULE) or PIN_COMMIT

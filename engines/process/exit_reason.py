@@ -13,7 +13,7 @@ LOG_TAIL_BYTES = 8192
 _SIGNALS = {
     signal.SIGILL: (
         "ended by SIGILL: its binary has instructions that this CPU does not run (some virtual machines advertise AMX"
-        " and trap on it); build it with GGML_NATIVE=OFF: run_bench.py build"
+        " and trap on it); build it with GGML_NATIVE=OFF: enginebench build"
     ),
     signal.SIGKILL: "killed from outside (SIGKILL); perhaps the host ran out of memory",
 }
@@ -23,7 +23,7 @@ _HOST_MEMORY = r"bad_alloc|cannot allocate memory|failed to allocate.*(CPU|buffe
 _LINES: tuple[tuple[str, str], ...] = (
     (
         _GPU_MEMORY,
-        "out of GPU memory; lower max_seq_len or slots, or free the card (run_bench.py doctor shows the estimate)",
+        "out of GPU memory; lower max_seq_len or slots, or free the card (enginebench doctor shows the estimate)",
     ),
     (r"no kernel image is available", "built for another GPU than this one; build it with --cuda-arch of this card"),
     (

@@ -126,5 +126,5 @@ def _hash(text: str) -> str:
 
 
 def _commands(view: View) -> list[str]:
-    commands = view.provenance.get("commands") or [f"run_bench.py compare {view.run_id}"]
+    commands = view.provenance.get("commands") or [f"enginebench compare {view.run_id}"]
     return [one_line(command, 2000) for command in commands]

@@ -66,6 +66,6 @@ def _what_ran(view: View) -> str:
 
 
 def _reproduce(view: View) -> str:
-    commands = view.provenance.get("commands") or [f"run_bench.py compare {view.run_id}"]
+    commands = view.provenance.get("commands") or [f"enginebench compare {view.run_id}"]
     lines = [markdown_code(command) for command in commands]
     return "\n".join(["## Reproduce", "", "```", *lines, "```"])

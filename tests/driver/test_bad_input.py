@@ -74,7 +74,7 @@ def test_a_model_that_is_no_gguf(bench: Bench) -> None:
     (bench.path / "x.gguf").write_bytes(b"PK\3\4 a zip file")
     done = bench.run("run", bench.profile(LLAMA, model="x.gguf"), "--run-id", "r")
     assert done.code == 4
-    assert "x.gguf" in done.line and "not a GGUF" in done.line and "run_bench.py convert" in done.line
+    assert "x.gguf" in done.line and "not a GGUF" in done.line and "enginebench convert" in done.line
 
 
 def test_an_engine_that_dies_while_loading(bench: Bench) -> None:

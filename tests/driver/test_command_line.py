@@ -58,7 +58,9 @@ def profile(workload: str = "arithmetic", max_tokens: int = 4) -> str:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["compar"], "No such command 'compar'; see enginebench --help"),
+        (["compar"], "No such command 'compar'; did you mean 'compare'?; see enginebench --help"),
+        (["nihgtly"], "did you mean 'nightly'?"),
+        (["frobnicate"], "No such command 'frobnicate'; see enginebench --help"),
         (["run"], "Missing argument 'PROFILE'; see enginebench run --help"),
         (["run", "demo", "--rounds", "3"], "No such option '--rounds'"),
         (["run", "dmeo"], "dmeo: no such profile; give a TOML file, or one of demo, "),
@@ -155,7 +157,7 @@ def test_a_run_is_finished_only_with_the_profile_and_the_prompts_that_began_it(c
     mine = Path("mine.jsonl")
     mine.write_text('{"prompt": "one"}\n')
     assert cli(["run", profile("mine.jsonl"), "--run-id", "r"]) == 4
-    assert "go on with: run_bench.py run p.toml --run-id r" in one_line(capsys)
+    assert "go on with: enginebench run p.toml --run-id r" in one_line(capsys)
     kept = Path("bench-out/r/workloads/mine.jsonl").read_bytes()
     assert cli(["run", profile("mine.jsonl", max_tokens=5), "--run-id", "r"]) == 2
     assert "was begun with another profile (cells[0].max_tokens: was 4, is 5)" in one_line(capsys)

@@ -259,7 +259,7 @@ def test_swap_events_are_counted_in_xservs_log(tmp_path: Path) -> None:
 
 
 def built(cache: Path, name: str, when: float) -> Path:
-    """A finished build as run_bench.py build leaves it."""
+    """A finished build as enginebench build leaves it."""
     server = cache / "build" / name / "bin" / "llama-server"
     server.parent.mkdir(parents=True)
     server.write_text("#!/bin/sh\nexit 0\n")

@@ -16,8 +16,6 @@ from records import Record, read_json, read_records
 from tests.load.load import ROOT, run
 from tests.load.scripted_server import ScriptedServer, chat
 
-pytestmark = pytest.mark.together
-
 
 def record(number: int = 0, *, phase: str = "measure", kind: str | None = None, text: str = "hello") -> Record:
     values: dict[str, Any] = {

@@ -18,8 +18,6 @@ from records import read_records
 from tests.load.load import ROOT, Outcome, finish, prompts_file, run, start
 from tests.load.scripted_server import Action, Asked, ScriptedServer, paced
 
-pytestmark = pytest.mark.together
-
 
 def steady(asked: Asked) -> list[Action]:
     return list(paced(["a"] * 4, first_s=0.05, gap_s=0.05))

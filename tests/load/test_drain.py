@@ -9,8 +9,6 @@ import pytest
 from benchmarks._harness import PacingServer
 from benchmarks.distributed_stops import KINDS, stop_once
 
-pytestmark = pytest.mark.together
-
 
 @pytest.mark.parametrize("after_s", [0.05, 0.4])
 @pytest.mark.parametrize("kind", KINDS)

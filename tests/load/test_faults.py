@@ -25,8 +25,6 @@ from tests.load.scripted_server import (
     usage,
 )
 
-pytestmark = pytest.mark.together
-
 GOOD = events(["Hel", "lo"])
 SAID = b"".join(GOOD[:3])
 ALL = b"".join(GOOD)

@@ -14,8 +14,6 @@ from records import read_json
 from tests.load.load import ROOT, prompts_file, run
 from tests.load.scripted_server import ScriptedServer, chat
 
-pytestmark = pytest.mark.together
-
 
 def good_server() -> ScriptedServer:
     return ScriptedServer(lambda asked: [chat(["a"])])

@@ -15,8 +15,6 @@ from records import Record
 from tests.load.load import ROOT, Outcome, finish, prompts_file, run, start
 from tests.load.scripted_server import Action, Asked, ScriptedServer, chat, paced
 
-pytestmark = pytest.mark.together
-
 
 def slow(asked: Asked) -> list[Action]:
     return list(paced(["a"] * 6, first_s=0.03, gap_s=0.02))

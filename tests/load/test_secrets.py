@@ -8,8 +8,6 @@ import pytest
 from tests.load.load import run
 from tests.load.scripted_server import ScriptedServer, chat
 
-pytestmark = pytest.mark.together
-
 
 @pytest.mark.parametrize(
     "key", ["sk-hidden-1\u2026", "sk-hid\u2013den-1", "sk-hidden-1\u200b", "sk-hidden 1", "sk-hidden-1\r"]

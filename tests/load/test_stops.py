@@ -16,8 +16,6 @@ from records import read_json
 from tests.load.load import ROOT, finish, start
 from tests.load.scripted_server import Action, Asked, ScriptedServer, paced
 
-pytestmark = pytest.mark.together
-
 
 def steady(asked: Asked) -> list[Action]:
     return list(paced(["a"] * 4, first_s=0.05, gap_s=0.05))

@@ -277,6 +277,6 @@ def test_the_profiles_that_the_docs_name_can_be_read(path: str) -> None:
 
 def test_the_example_workflow_calls_the_command_with_options_that_it_has() -> None:
     text = (ROOT / "docs/examples/nightly-workflow.yml").read_text()
-    used = set(re.findall(r"--[a-z-]+", text.partition("run_bench.py nightly")[2].partition("- if:")[0]))
+    used = set(re.findall(r"--[a-z-]+", text.partition("enginebench nightly")[2].partition("- if:")[0]))
     known = {option for parameter in nightly_command.params for option in parameter.opts}
     assert used and used <= known

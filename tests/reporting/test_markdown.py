@@ -62,7 +62,7 @@ def test_what_ran_and_how_to_repeat_it() -> None:
     text = markdown(example())
     for told in ("b9371-f12cc6d0", "8,192 tokens", "dddddddddddd", "temperature 0.0, top_p 1.0", "thinking: off"):
         assert told in text
-    assert "```\nrun_bench.py run profiles/built.toml\nrun_bench.py compare reference\n```" in text
+    assert "```\nenginebench run profiles/built.toml\nenginebench compare reference\n```" in text
 
 
 @pytest.mark.parametrize("rows", [1, 400])
