@@ -23,7 +23,7 @@ from scoring.answers.extract import answer_part
 PYTHON_ENV = "ENGINEBENCH_CROSS_CHECK_PYTHON"
 """The Python that has math-verify, where it is not this one."""
 
-_WORKER = Path(__file__).with_name("_math_verify_worker.py")
+_WORKER = Path(__file__).with_name("math_verify_worker.py")
 _START_S = 60.0
 _ABSENT = (
     "cross-check: math-verify is not installed, so nothing was cross-checked; install it (pip install math-verify),"

@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import workloads as tasks
 from driver.cross_check import Graded
 from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode, writing
-from records import CellFolder, JsonObject, RunFolder, read_json, read_records, write_json, write_text
+from records import JsonObject, RunFolder, read_json, write_json, write_text
 from reporting.junit import junit
 from reporting.markdown.report import markdown
-from scoring.answers import grade
 
 
 def stamp_now() -> str:
@@ -84,7 +82,10 @@ def score_run(folder: RunFolder, *, cross_check: bool) -> JsonObject:
     except (ValueError, OSError) as error:
         raise BenchError(f"{folder.path}: cannot be scored: {error}") from None
     if cross_check:
-        found = second_opinion(_graded(folder))
+        try:
+            found = second_opinion(_graded(folder))
+        except (ValueError, OSError) as error:
+            raise BenchError(f"{folder.path}: cannot be scored: {error}") from None
         scores["cross_check"] = {
             "checked": found.checked,
             "unchecked": found.unchecked,
@@ -95,26 +96,12 @@ def score_run(folder: RunFolder, *, cross_check: bool) -> JsonObject:
 
 
 def _graded(folder: RunFolder) -> Iterator[Graded]:
-    """Every answer of a run that was not cut, as it was graded."""
-    for name in [engine["name"] for engine in read_json(folder.manifest)["profile"]["engines"]]:
-        for life in folder.rounds(name):
-            for cell in life.cells():
-                yield from _graded_in(folder, f"{name} r{life.number} {cell.name}", cell)
+    """The answers that were not cut, as scoring grades them."""
+    from scoring.compare import graded_answers
 
-
-def _graded_in(folder: RunFolder, label: str, cell: CellFolder) -> Iterator[Graded]:
-    if not cell.requests.exists():
-        return
-    golds: dict[str, tasks.Prompt] = {}
-    for record in read_records(cell.requests):
-        if not golds and (path := folder.workload(record.workload)).exists():
-            golds = {prompt.prompt_id: prompt for prompt in tasks.read_prompts(path)}
-        prompt = golds.get(record.prompt_id)
-        if prompt is None or prompt.gold is None or not record.ok or not record.measured:
-            continue
-        graded = grade(prompt.task, record.text, prompt.gold, record.finish_reason or "stop")
-        if not graded.truncated:
-            yield Graded(f"{label} {record.prompt_id}", prompt.gold, record.text, graded.correct, graded.answer)
+    for where, gold, outcome in graded_answers(folder):
+        if not outcome.truncated:
+            yield Graded(where, gold, outcome.text, outcome.correct, outcome.answer)
 
 
 def write_reports(comparison: JsonObject, json_path: Path, junit_path: Path | None = None) -> list[Path]:

@@ -18,7 +18,9 @@ class UsageError(ValueError):
 class Parser(Protocol):
     """Locust's parser, or another to check options with: the driver's, which must not import Locust."""
 
-    def add_argument(self, *flags: Any, include_in_web_ui: bool = ..., **given: Any) -> Any: ...
+    def add_argument(
+        self, *flags: Any, include_in_web_ui: bool = ..., env_var: str | None = ..., **given: Any
+    ) -> Any: ...
 
 
 def add_options(parser: Parser) -> None:
@@ -46,7 +48,12 @@ def add_options(parser: Parser) -> None:
     add("--warmup", type=int, default=0, help="Warm-up requests, with prompts that are never measured")
     add("--max-tokens", type=int, default=128, help="Most tokens of an answer")
     add("--fixed-length", action="store_true", default=False, help="Ask for exactly --max-tokens tokens (ignore_eos)")
-    add("--request-extras", default="{}", help="JSON object merged into each request last")
+    add(
+        "--request-extras",
+        default="{}",
+        env_var="ENGINEBENCH_REQUEST_EXTRAS",
+        help="JSON object merged into each request last; one with secrets belongs in the environment variable",
+    )
     add("--request-timeout", type=float, default=600.0, help="Seconds that a request may take")
     add("--silence-timeout", type=float, default=120.0, help="Seconds without a byte after which a request has failed")
     add("--drain-timeout", type=float, default=10.0, help="Seconds that requests in flight may still take after a stop")
@@ -83,7 +90,9 @@ OF_KIND = {
 class PlainParser(argparse.ArgumentParser):
     """A parser for the options without Locust; a mistake is a `UsageError`."""
 
-    def add_argument(self, *flags: Any, include_in_web_ui: bool = True, **given: Any) -> argparse.Action:
+    def add_argument(
+        self, *flags: Any, include_in_web_ui: bool = True, env_var: str | None = None, **given: Any
+    ) -> argparse.Action:
         return super().add_argument(*flags, **given)
 
     def error(self, message: str) -> NoReturn:

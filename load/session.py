@@ -16,7 +16,7 @@ from load.decode_queue import Decoding
 from load.describe import describe
 from load.health import Health
 from load.options import UsageError, capture_dir, check, target
-from load.record_builder import Exchange, Labels, understand
+from load.record_builder import Exchange, understand
 from load.schedule.admission import Admission
 from load.schedule.tickets import Prompts, Shard, Ticket
 from records import Phase, Record, workload_name
@@ -48,15 +48,6 @@ class Session:
             raise UsageError(f"--prompts: {error}") from None
         self.id = os.urandom(4).hex()
         self.worker = f"{os.uname().nodename}-{os.getpid()}" if shard.count > 1 else "local"
-        self.labels = Labels(
-            session=self.id,
-            engine=options.engine,
-            cell=self.cell,
-            scenario=scenario,
-            workload=self.workload,
-            round=options.round,
-            worker=self.worker,
-        )
         self.health = Health()
         try:
             # A worker's records are written by the master.
@@ -66,7 +57,7 @@ class Session:
             raise UsageError(f"--capture-dir {error}") from None
         self._sink: Callable[[Record], None] = self.capture.write
         self._decoding = Decoding(
-            lambda exchange, phase: understand(exchange, self.labels, phase),
+            lambda exchange, phase: understand(exchange, self, phase),
             keep=self._keep,
             on_done=self._look_if_over,
             on_failure=self.fail,

@@ -5,7 +5,7 @@ Cells are looked at one by one: read, measured, audited, graded, and let go agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from records import JsonObject, RunFolder, workload_name
 from scoring import summary, two_runs
@@ -114,7 +114,8 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
         parts.audit += audit_cell(CellFacts(run, engine, cell, section, facts[engine], baseline, pools))
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
-    _answers(run, cell, scenario, workload, captured, prompts, parts)
+    texts = {engine: [capture for capture, _ in rounds] for engine, rounds in captured.items()}
+    _answers(run, cell, scenario, workload, texts, prompts, parts)
 
 
 def _measure(run: Run, life: Round, capture: Capture, parts: Parts) -> tuple[Capture, CellFigures]:
@@ -156,7 +157,7 @@ def _answers(
     cell: str,
     scenario: str,
     workload: str,
-    captured: Mapping[str, list[tuple[Capture, CellFigures]]],
+    captured: Mapping[str, list[Capture]],
     prompts: list[Prompt],
     parts: Parts,
 ) -> None:
@@ -165,10 +166,10 @@ def _answers(
     texts: dict[str, list[dict[divergence.Key, divergence.Answered]]] = {}
     if golds:
         keys = grading.asked_keys(
-            golds, [c for rounds in captured.values() for c, _ in rounds], asks_all=run.asks_all(cell)
+            golds, [capture for rounds in captured.values() for capture in rounds], asks_all=run.asks_all(cell)
         )
         graded = {
-            engine: [grading.grade_capture(capture, golds, keys) for capture, _ in rounds]
+            engine: [grading.grade_capture(capture, golds, keys) for capture in rounds]
             for engine, rounds in captured.items()
             if rounds
         }
@@ -181,7 +182,7 @@ def _answers(
         parts.problems += problem_rows(cell, workload, golds, first, run.baseline)
         texts = {engine: [grading.answered(outcomes) for outcomes in rounds] for engine, rounds in graded.items()}
     else:
-        texts = {e: [divergence.texts_of(capture) for capture, _ in rounds] for e, rounds in captured.items() if rounds}
+        texts = {e: [divergence.texts_of(capture) for capture in rounds] for e, rounds in captured.items() if rounds}
     for row in divergence.rows(texts, run.baseline, answers=bool(golds)):
         parts.divergence.append({"cell": cell, "scenario": scenario, "workload": workload} | row)
 
@@ -194,13 +195,32 @@ def score(folder: RunFolder) -> JsonObject:
     """
     run, parts = load_run(folder), Parts()
     for cell in run.cells:
-        section = run.cell_profile(cell)
-        captured = {}
-        for engine in run.engines:
-            captured[engine] = [(capture, None) for _, capture in run.captures(cell, engine)]
-        captures = [capture for rounds in captured.values() for capture, _ in rounds]
-        scenario, workload = _names(cell, section, captures)
+        captured = _captured(run, cell)
+        scenario, workload = _names(cell, run.cell_profile(cell), [c for rounds in captured.values() for c in rounds])
         prompts = _prompts(run, workload)
         if grading.graded_prompts(prompts):
-            _answers(run, cell, scenario, workload, captured, prompts, parts)  # type: ignore[arg-type]
+            _answers(run, cell, scenario, workload, captured, prompts, parts)
     return {"grader_version": GRADER_VERSION, "quality": parts.quality, "problems": parts.problems}
+
+
+def graded_answers(folder: RunFolder) -> Iterator[tuple[str, str, grading.Outcome]]:
+    """Every answer as scoring grades it: (where it is from, its gold, its outcome). Superseded records are left out.
+
+    Raises:
+        ValueError: the captures cannot be read.
+    """
+    run = load_run(folder)
+    for cell in run.cells:
+        captured = _captured(run, cell)
+        captures = [capture for rounds in captured.values() for capture in rounds]
+        golds = grading.graded_prompts(_prompts(run, _names(cell, run.cell_profile(cell), captures)[1]))
+        keys = grading.asked_keys(golds, captures, asks_all=run.asks_all(cell)) if golds else []
+        for capture in captures:
+            for (prompt_id, _), outcome in grading.grade_capture(capture, golds, keys).items():
+                if outcome.error is None:
+                    where = f"{capture.engine} r{capture.round} {cell} {prompt_id}"
+                    yield where, str(golds[prompt_id].gold), outcome
+
+
+def _captured(run: Run, cell: str) -> dict[str, list[Capture]]:
+    return {engine: [capture for _, capture in run.captures(cell, engine)] for engine in run.engines}

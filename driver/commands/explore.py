@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -20,16 +17,14 @@ from driver.errors import BenchError, ExitCode, writing
 from driver.profile.cell_options import scenarios
 from driver.profile.read import EngineSection, Profile, load_profile
 from driver.run.engine_setup import make_engine, ready_timeout_s, request_extras
-from driver.run.launcher import last_line
+from driver.run.launcher import Locust, last_line
 from driver.run.progress import Display
 from engines import EngineConfig, EngineError, create, running
 from engines.process.port import free_port, require_free_port
 from workloads import TaskError, load_prompts
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 WEB_HOST = "127.0.0.1"
 READY_S = 60.0
-STOP_GRACE_S = 20.0
 
 
 @click.command(name="explore", short_help="Locust's web UI with live figures, in front of an engine.")
@@ -63,17 +58,16 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
     out = out.absolute()
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    options = ["--prompts", str(Path(prompts).absolute()) if Path(prompts).is_file() else prompts]
+    options: dict[str, Any] = {"prompts": Path(prompts).absolute() if Path(prompts).is_file() else prompts}
     if named is None:
         if not create(EngineConfig("target", "remote", url=target)).is_ready():
             click.echo(f"no server answers at {target} now: start it before the test", err=True)
-        return _serve(target, scenario, port, out, options)
+        return _serve(scenario, port, out, options | {"host": target}, {})
     profile, section = named
     with _engine(profile, section, out) as engine:
         extras = request_extras(engine, section, profile, fixed_length=False)
-        options += ["--request-extras", json.dumps(extras), "--engine", section.name]
-        options += ["--model", engine.model_name] if engine.model_name else []
-        return _serve(engine.base_url, scenario, port, out, options)
+        options |= {"host": engine.base_url, "engine": section.name, "model": engine.model_name}
+        return _serve(scenario, port, out, options, extras)
 
 
 def _section(target: str) -> tuple[Profile, EngineSection]:
@@ -106,27 +100,18 @@ def _engine(profile: Profile, section: EngineSection, out: Path) -> Iterator[Any
         raise BenchError(str(error)) from None
 
 
-def _serve(url: str, scenario: str, port: int | None, out: Path, options: list[str]) -> int:
+def _serve(scenario: str, port: int | None, out: Path, options: dict[str, Any], request_extras: dict[str, Any]) -> int:
     """Run Locust with its web UI until it ends or we are stopped."""
     port = port or free_port()
-    argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / f"{scenario}.py"), "--host", url]
-    argv += ["--web-host", WEB_HOST, "--web-port", str(port), "--capture-dir", str(out), *options]
-    env = {**os.environ, "ENGINEBENCH_DRIVER_PID": str(os.getpid())}
-    log = out / "load.log"
-    with log.open("wb") as told:
-        # A session of its own: a Ctrl-C at the terminal must reach it only through us, while the engine still lives.
-        process = subprocess.Popen(
-            argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
-        )
-    try:
+    web = {"web_host": WEB_HOST, "web_port": port, "capture_dir": out}
+    locust = Locust(scenario, options | web, request_extras, out / "load.log")
+    with locust.running() as process:
         address = f"http://{WEB_HOST}:{port}"
-        _wait_until_up(process, address, log)
-        click.echo(f"{address}/?tab=streaming  (loads {url}; records in {out}; Ctrl-C ends it)")
+        _wait_until_up(process, address, locust.log)
+        click.echo(f"{address}/?tab=streaming  (loads {options['host']}; records in {out}; Ctrl-C ends it)")
         sys.stdout.flush()
         code = process.wait()
-    finally:
-        _stop(process)
-    raise BenchError(f"the web UI ended by itself (exit code {code}); its log ends: {last_line(log)}")
+    raise BenchError(f"the web UI ended by itself (exit code {code}); its log ends: {last_line(locust.log)}")
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
@@ -140,14 +125,3 @@ def _wait_until_up(process: subprocess.Popen[bytes], address: str, log: Path) ->
                 return
         time.sleep(0.1)
     raise BenchError(f"the web UI did not answer on {address} within {READY_S:.0f} s; see {log}")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-    try:
-        process.wait(STOP_GRACE_S)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

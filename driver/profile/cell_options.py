@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from load.options import OF_KIND, check, plain_parser
 
@@ -24,7 +26,7 @@ def scenarios() -> list[str]:
     return sorted(path.stem for path in LOCUSTFILES.glob("*.py") if not path.name.startswith("_"))
 
 
-def flags(options: Options) -> list[str]:
+def flags(options: Mapping[str, Any]) -> list[str]:
     """The options as arguments of a command line; false leaves a switch out."""
     argv: list[str] = []
     for name, value in options.items():

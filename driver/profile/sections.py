@@ -119,7 +119,8 @@ class Cell(Section):
     def _known_options(cls, value: Options, info: ValidationInfo) -> Options:
         if scenario := info.data.get("scenario"):
             check_options(value, scenario)
-        return value
+        # `drain-timeout` and `drain_timeout` are one option, and every reader asks for the second.
+        return {name.replace("-", "_"): option for name, option in value.items()}
 
     @property
     def label(self) -> str:

@@ -1,4 +1,4 @@
-"""One cell: a headless `locust` in a process of its own, watched until it has ended."""
+"""Starts Locust in a process of its own: headless for one cell of a run, or with its web UI for `explore`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,69 @@ from records import CellFolder, read_json, set_aside
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_GRACE_S = 5.0
-"""How long the load process may take, once its requests have been drained, to write down what it has."""
+"""How long the load process may take to write its last files once its requests have been drained."""
 DEATH_LAG_S = 1.0
-"""How long after its end an engine may still pass for alive."""
+"""How long after its end an engine may still look alive."""
 USAGE = 2
 """Plain locust's exit code for options that cannot be used; scenario.json is then that of an earlier attempt."""
 
 
 @dataclass(frozen=True, slots=True)
+class Locust:
+    """One Locust process. `options` is the whole table of its options; None, False and "" leave an option out."""
+
+    scenario: str
+    options: Mapping[str, Any]
+    request_extras: Mapping[str, Any]
+    """Merged into each request last. They may hold secrets, so they travel in the environment: others can read argv."""
+    log: Path
+    cores: str | None = None
+
+    @property
+    def stop_grace_s(self) -> float:
+        """From SIGTERM to SIGKILL: the drain, and the time to write the last files."""
+        return float(self.options.get("drain_timeout") or DRAIN_TIMEOUT_S) + STOP_GRACE_S
+
+    def argv(self) -> list[str]:
+        """The command, which also works typed by hand."""
+        file = ROOT / "locustfiles" / f"{self.scenario}.py"
+        given = {name: value for name, value in self.options.items() if value is not None and value != ""}
+        return [sys.executable, "-m", "locust", "-f", str(file), *flags(given)]
+
+    def env(self) -> dict[str, str]:
+        """The environment: ours, and what must not be on the command line."""
+        env = dict(os.environ)
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
+        env["PYTHONUNBUFFERED"] = "1"
+        env["ENGINEBENCH_REQUEST_EXTRAS"] = json.dumps(self.request_extras)
+        # The load process ends when this one does, also after a SIGKILL.
+        env["ENGINEBENCH_DRIVER_PID"] = str(os.getpid())
+        return env
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[bytes]]:
+        """The process inside; stopped after, by SIGTERM and, once the drain must be over, by SIGKILL."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("wb") as log, pinned(self.cores):
+            process = subprocess.Popen(
+                self.argv(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                env=self.env(),
+                # Its own group: a Ctrl-C at the terminal must reach it only through us, while the engine still lives.
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            _stop(process, self.stop_grace_s)
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
-    """What one cell's load process is told."""
+    """The load of one cell."""
 
     cell: Cell
     folder: CellFolder
@@ -47,36 +101,40 @@ class Load:
     keep_raw: bool = False
     """Whether the bytes of failed requests are kept."""
 
-    @property
-    def stop_grace_s(self) -> float:
-        """From SIGTERM to SIGKILL."""
-        return float(self.cell.options.get("drain_timeout", DRAIN_TIMEOUT_S)) + STOP_GRACE_S
-
-    def argv(self) -> list[str]:
-        """The command, which also works typed by hand."""
+    def locust(self) -> Locust:
+        """The Locust process of this load: the one place where a cell's keys become options."""
         cell = self.cell
-        argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles" / f"{cell.scenario}.py"), "--headless"]
-        # Absolute: the load process runs in the checkout, wherever we were started.
-        prompts = self.prompts.absolute() if isinstance(self.prompts, Path) else self.prompts
-        argv += ["--host", self.host, "--prompts", str(prompts), "--capture-dir", str(self.folder.path.absolute())]
-        argv += ["--engine", self.engine, "--cell", cell.label, "--workload", cell.workload_name]
-        argv += ["--round", str(self.round), "--seed", str(self.seed)]
-        argv += ["--requests", str(cell.requests or 0), "--warmup", str(cell.warmup)]
-        argv += ["--max-tokens", str(cell.max_tokens), "--samples", str(cell.samples)]
-        argv += ["--request-extras", json.dumps(self.request_extras)]
-        argv += ["--request-timeout", str(cell.request_timeout_s), "--silence-timeout", str(cell.silence_timeout_s)]
-        argv += ["--model", self.model] if self.model else []
-        argv += ["--duration", str(cell.duration_s)] if cell.duration_s else []
-        argv += ["--users", str(cell.users)] if cell.users else []
-        argv += ["--fixed-length"] if cell.fixed_length else []
-        argv += ["--append"] if self.append else []
-        argv += ["--keep-raw"] if self.keep_raw else []
-        return argv + flags(cell.options)
+        options = {
+            "headless": True,
+            "host": self.host,
+            "model": self.model,
+            # Absolute: the load process runs in the checkout, wherever we were started.
+            "prompts": self.prompts.absolute() if isinstance(self.prompts, Path) else self.prompts,
+            "capture_dir": self.folder.path.absolute(),
+            "engine": self.engine,
+            "cell": cell.label,
+            "workload": cell.workload_name,
+            "round": self.round,
+            "seed": self.seed,
+            "requests": cell.requests or 0,
+            "duration": cell.duration_s,
+            "warmup": cell.warmup,
+            "samples": cell.samples,
+            "max_tokens": cell.max_tokens,
+            "fixed_length": cell.fixed_length,
+            "users": cell.users,
+            "request_timeout": cell.request_timeout_s,
+            "silence_timeout": cell.silence_timeout_s,
+            "append": self.append,
+            "keep_raw": self.keep_raw,
+        }
+        log = self.folder.path / "load.log"
+        return Locust(cell.scenario, options | cell.options, self.request_extras, log, cell.cores)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """How a cell ended."""
+    """How the load of a cell ended."""
 
     exit_code: int
     complete: bool
@@ -88,34 +146,25 @@ class LoadResult:
 def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[[], None]) -> LoadResult:
     """Run one cell to its end, calling `on_tick` about ten times a second.
 
-    The load process is stopped (SIGTERM, then SIGKILL) when the engine dies or when the caller is interrupted; what it
-    had written stays. Records that ended with the engine are marked `engine_gone`.
+    The load process is stopped when the engine dies or when the caller is interrupted; its records stay. Requests that
+    ended with the engine are marked `engine_gone`.
     """
-    load.folder.path.mkdir(parents=True, exist_ok=True)
-    log_path = load.folder.path / "load.log"
+    locust = load.locust()
     # A resumed cell has a log of its own.
-    set_aside(log_path)
+    set_aside(locust.log)
     died = False
-    with log_path.open("wb") as log, pinned(load.cell.cores):
-        process = subprocess.Popen(  # its own group: a Ctrl-C at the terminal must reach it only through us
-            load.argv(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT, start_new_session=True, env=_env()
-        )
-    try:
-        while process.poll() is None:
-            if died := not engine_alive():
-                break
+    with locust.running() as process:
+        while process.poll() is None and not (died := not engine_alive()):
             on_tick()
             time.sleep(0.1)
-    finally:
-        _stop(process, grace_s=load.stop_grace_s)
     code = process.returncode
-    # Requests that failed may be the first sign of a death, before the engine's supervisor has said so.
+    # Requests that failed may be the first sign of a death, before the engine's supervisor reports it.
     deadline = time.monotonic() + (DEATH_LAG_S if code else 0.0)
     while not (died := died or not engine_alive()) and time.monotonic() < deadline:
         time.sleep(0.05)
     if died:
         mark_engine_gone(load.folder)
-    return LoadResult(code, load.folder.complete, _why_incomplete(load.folder, code, log_path), died)
+    return LoadResult(code, load.folder.complete, _why_incomplete(load.folder, code, locust.log), died)
 
 
 def _why_incomplete(folder: CellFolder, code: int, log: Path) -> str:
@@ -135,16 +184,7 @@ def _why_incomplete(folder: CellFolder, code: int, log: Path) -> str:
     return last_line(log)
 
 
-def _env() -> dict[str, str]:
-    env = dict(os.environ)
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
-    env["PYTHONUNBUFFERED"] = "1"
-    # The load process ends when this one does, also after a SIGKILL.
-    env["ENGINEBENCH_DRIVER_PID"] = str(os.getpid())
-    return env
-
-
-def _stop(process: subprocess.Popen[bytes], *, grace_s: float) -> None:
+def _stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
     for sign, grace in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
         if process.poll() is not None:
             return

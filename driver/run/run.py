@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from driver.run.prompts import load_workloads, write_workloads
 from driver.run.round import run_life
 from driver.run.token_counts import count_in_run, open_tokenizer
 from records import NAME, RunFolder, read_json, write_json
+from records.lock import LockedError, exclusive
 from records.wording import count
 
 _LOCK = ".lock"
@@ -131,10 +131,15 @@ def open_run(path: Path) -> RunFolder:
 
 @contextmanager
 def _locked(folder: RunFolder) -> Iterator[None]:
-    """Only one driver works in a run's folder; the lock goes with the process, however it ends."""
-    with (folder.path / _LOCK).open("w") as lock:
+    """Only one process works in a run's folder at a time.
+
+    Raises:
+        BenchError: another one does.
+    """
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BenchError(f"{folder.path}: another enginebench process works in it; wait for it or end it") from None
+            stack.enter_context(exclusive(folder.path / _LOCK))
+        except LockedError as holder:
+            what = f"another enginebench process works in it ({holder}); wait for it or end it"
+            raise BenchError(f"{folder.path}: {what}") from None
         yield

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from driver.profile.sections import Cell
 from driver.run.engine_deaths import mark_complete, mark_engine_gone, name_cut_requests
-from driver.run.launcher import Load, _why_incomplete
+from driver.run.launcher import ROOT, Load, Locust, _why_incomplete
 from records import CellFolder, ErrorKind, Record, read_records
 
 
@@ -76,11 +81,38 @@ def test_what_a_resumed_cell_forgives_is_the_end_of_a_driver_that_was_killed(
     assert kinds == [ErrorKind.SILENCE_TIMEOUT, ErrorKind.ENGINE_GONE if renamed else ErrorKind.ABORTED]
 
 
-def test_the_load_has_the_time_to_drain_that_its_cell_gives_it() -> None:
-    cell = {"scenario": "single", "workload": "arithmetic", "max_tokens": 8}
-    for options, grace_s in (({}, 15.0), ({"drain_timeout": 60}, 65.0)):
-        load = Load(Cell.model_validate({**cell, "options": options}), CellFolder(Path()), "a", 1, "", None, "", {}, 1)
-        assert load.stop_grace_s == grace_s
+@pytest.mark.parametrize("name", ["drain_timeout", "drain-timeout"])
+def test_the_load_has_the_time_to_drain_that_its_cell_gives_it(name: str) -> None:
+    for options, grace_s in (({}, 15.0), ({name: 60}, 65.0)):
+        locust = load_of(options=options).locust()
+        assert locust.stop_grace_s == grace_s
+        if options:
+            assert locust.argv()[locust.argv().index("--drain-timeout") + 1] == "60"
+
+
+def test_request_extras_travel_in_the_environment_and_not_on_the_command_line() -> None:
+    load = replace(load_of(), request_extras={"user": "SECRET1"})
+    locust = load.locust()
+    assert "SECRET1" not in " ".join(locust.argv())
+    options = parsed(locust)
+    assert json.loads(options.request_extras) == {"user": "SECRET1"}
+
+
+def load_of(**cell: object) -> Load:
+    values = {"scenario": "single", "workload": "arithmetic", "max_tokens": 8} | cell
+    return Load(Cell.model_validate(values), CellFolder(Path()), "a", 1, "", None, "", {}, 1)
+
+
+def parsed(locust: Locust) -> Any:
+    """The options as Locust itself reads them."""
+    code = (
+        "import sys, json, load.plugin; load.plugin.install(); from locust.argument_parser import parse_options;"
+        "options = parse_options(json.loads(sys.argv[1]));"
+        "print('\\n' + json.dumps({'request_extras': options.request_extras}))"
+    )
+    command = [sys.executable, "-c", code, json.dumps(locust.argv()[3:])]
+    done = subprocess.run(command, env=locust.env(), cwd=ROOT, capture_output=True, text=True, check=True)
+    return argparse.Namespace(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def test_a_load_that_was_whole_when_its_engine_died_stays_complete(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from records import JsonObject, RunFolder
-from scoring.compare import compare, compare_runs, score
+from scoring.compare import compare, compare_runs, graded_answers, score
 from tests.builders import Answer, RunBuilder, Speed, boxed, fail
 
 CELL = "single.perf-short"
@@ -314,3 +315,13 @@ def test_the_rate_of_an_open_loop_has_no_interval_from_how_long_requests_took(tm
         "no interval",
     )
     assert row_of(comparison, "ttft_ms_p50")["engines"]["base"]["ci"] is not None
+
+
+def test_the_cross_check_grades_the_records_that_scoring_counts(tmp_path: Path) -> None:
+    run = quality_run([boxed(0), boxed(1)], [boxed(0), boxed(1)])
+    records = run.records["cand", 1, "single.gsm8k"]
+    replaced = dataclasses.replace(records[0], id="earlier", text=boxed(99).text)
+    run.records["cand", 1, "single.gsm8k"] = [replaced, *records]
+    answers = [(where, gold, outcome.answer) for where, gold, outcome in graded_answers(run.write(tmp_path / "run"))]
+    assert len(answers) == 4
+    assert all(gold == answer for _, gold, answer in answers)
