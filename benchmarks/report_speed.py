@@ -35,7 +35,7 @@ from pathlib import Path
 from records import read_json
 from reporting.html.page import html
 from reporting.junit import junit
-from reporting.markdown.report import markdown
+from reporting.markdown import markdown
 path = Path(sys.argv[1])
 comparison = read_json(path)
 for suffix, render in ((".md", markdown), (".html", html), (".xml", junit)):

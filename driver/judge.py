@@ -16,7 +16,7 @@ from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode, writing
 from records import JsonObject, RunFolder, read_json, write_json, write_text
 from reporting.junit import junit
-from reporting.markdown.report import markdown
+from reporting.markdown import markdown
 
 
 def stamp_now() -> str:

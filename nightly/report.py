@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xml.etree import ElementTree as Xml
-
 from nightly.history.terminal_text import columns, figure, printable
 from nightly.result import Finding, NightResult
 from reporting.escape import markdown as md
-from reporting.escape import visible
+from reporting.junit import Case, Outcome, junit_xml
+from reporting.terms import metric_phrase
+from scoring.metrics import unit_and_better
 
 _LIMIT = 500
 """Longer texts are cut: evidence can name every fact of a host."""
@@ -46,27 +46,32 @@ def markdown(result: NightResult) -> str:
 
 def junit(result: NightResult) -> str:
     """The night as JUnit XML: a test case a figure; a night that failed or is void is one error."""
-    suite = Xml.Element("testsuite", name=_xml(f"nightly {result.profile}"))
-    counts = {"failure": 0, "error": 0, "skipped": 0}
-
-    def case(group: str, name: str, kind: str | None, message: str) -> None:
-        element = Xml.SubElement(suite, "testcase", classname=_xml(group), name=_xml(name))
-        if kind is not None:
-            counts[kind] += 1
-            Xml.SubElement(element, kind, message=_xml(message)).text = _xml(message)
-
-    case("nightly", "the night ended", "error" if result.failure is not None else None, result.failure or "")
+    cases = [Case("nightly", "the night ended", result.failure or "It did.", "error" if result.failure else None)]
     if result.failure is None:
-        case("nightly", "the comparison is not void", "error" if result.void else None, "; ".join(result.void))
-    for finding in result.findings:
-        kind = {"regression": "failure", "suspected": "failure", "not judged": "skipped"}.get(finding.verdict)
-        message = f"{finding.verdict}: {'; '.join(str(value) for value in _row(finding)[3:])}"
-        case(f"{finding.engine}.{finding.cell}", finding.metric, kind, message)
-    suite.set("tests", str(len(suite)))
-    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(attribute, str(counts[kind]))
-    Xml.indent(suite)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode") + "\n"
+        void = "; ".join(result.void)
+        cases.append(Case("nightly", "the comparison is fair", void or "No check failed.", "error" if void else None))
+    outcomes: dict[str, Outcome] = {"regression": "failure", "suspected": "failure", "not judged": "skipped"}
+    cases += [
+        Case(f"{f.engine}.{f.cell}", f.metric, _sentence(f), outcomes.get(f.verdict)) for f in _sorted(result.findings)
+    ]
+    return junit_xml(f"nightly {result.profile}", {f"nightly {result.profile}": cases})
+
+
+def _sentence(finding: Finding) -> str:
+    """One decision in words, with names and units: "concurrent_4.perf: output throughput of b was ..."."""
+    unit = "" if finding.metric == "accuracy" else unit_and_better(finding.metric)[0]
+    what = "accuracy" if finding.metric == "accuracy" else metric_phrase(finding.metric)
+    tonight, before, second = (
+        f"{figure(value)} {unit}".strip() for value in (finding.tonight, finding.before, finding.second)
+    )
+    text = f"{finding.cell}: {what} of {finding.engine} is {tonight} tonight, {before} before"
+    text += f", {second} when measured again" if finding.second is not None else ""
+    if finding.ratio is not None:
+        name = "difference" if finding.metric == "accuracy" else "speed ratio"
+        ends = f" [{finding.ci[0]:.3f}, {finding.ci[1]:.3f}]" if finding.ci else ""
+        limit = f", fails below {finding.limit:.3f}" if finding.limit is not None else ""
+        text += f"; {name} {finding.ratio:.3f}{ends}{limit}"
+    return f"{text}; {finding.verdict}{f': {finding.evidence}' if finding.evidence else ''}"
 
 
 _HEADER = (
@@ -108,7 +113,3 @@ def _sorted(findings: list[Finding]) -> list[Finding]:
 
 def _md(text: str) -> str:
     return md(text, _LIMIT)
-
-
-def _xml(text: str) -> str:
-    return visible(text, None)

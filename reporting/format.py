@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from records import JsonObject
 from records.wording import count as count
@@ -95,22 +94,23 @@ def word(value: object) -> str:
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9/% ]{1,24}", value) else ""
 
 
-def blind(told: dict[str, Any] | None) -> bool:
+def blind(told: JsonObject | None) -> bool:
     """Whether a ratio's interval comes from within one run a side."""
     return bool(told) and (told or {}).get("method") == WITHIN_RUN
 
 
-def ratio_with_interval(told: dict[str, Any] | None) -> str:
+def shown_interval(told: JsonObject) -> list[float] | None:
+    """The interval to show for a ratio or a difference: beside a verdict that of the verdict, else its own at 95%."""
+    return (told.get("ci_adjusted") if told.get("verdict") else None) or told.get("ci")
+
+
+def ratio_with_interval(told: JsonObject | None) -> str:
     """0.42× [0.40, 0.44] slower, of a `speed_ratio` entry; a dagger says that it is blind to run noise."""
     if not told or told.get("value") is None:
         return UNKNOWN
-    ci = told.get("ci")
-    return " ".join(part for part in (ratio(told["value"], ci), interval(ci), verdict_word(told)) if part)
-
-
-def verdict_word(told: JsonObject) -> str:
-    """The verdict of a `speed_ratio` entry, with a dagger where its interval is blind to run noise; may be empty."""
-    return word(told.get("verdict")) + (DAGGER if blind(told) else "")
+    ci = shown_interval(told)
+    text = " ".join(part for part in (ratio(told["value"], ci), interval(ci), word(told.get("verdict"))) if part)
+    return text + (DAGGER if blind(told) else "")
 
 
 def share(value: float | None) -> str:

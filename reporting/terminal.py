@@ -1,8 +1,10 @@
-"""A comparison on a terminal: a table where there is one, plain lines where there is not."""
+"""A comparison on a terminal: a table that fits its width there, plain lines in a pipe or a log."""
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Iterator
 from io import StringIO
 
 from rich.console import Console
@@ -11,141 +13,199 @@ from rich.text import Text
 
 from records import JsonObject
 from reporting.escape import terminal as safe
+from reporting.finding import finding
 from reporting.format import (
     DAGGER_NOTE,
+    UNKNOWN,
     count,
     metric_name,
     points,
     quantity,
     ratio_with_interval,
     share_with_interval,
+    shown_interval,
 )
 from reporting.view import View, cell_of
 
 _STYLES = {"faster": "green", "better": "green", "slower": "red", "worse": "red", "inconclusive": "yellow"}
+_STATES = {"Void": "bold red", "Fair": "bold"}
 _AUDIT_STYLES = {"fail": "bold red", "warn": "yellow", "unknown": "yellow"}
-_METRICS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 _EVIDENCE_ROWS = 12
+_HOW_TO_READ = "Speed ratio [95% interval]: above 1 the candidate is faster."
 
 
-def summary(comparison: JsonObject, *, width: int = 100, plain: bool | None = None) -> str:
-    """The final table: throughput, TTFT and TPOT of every cell, answers, and the checks that did not pass.
+def summary(comparison: JsonObject, *, width: int | None = None, plain: bool | None = None) -> str:
+    """The end of a run: the finding, then throughput, TTFT and TPOT of every cell, answers, and open checks.
 
     Args:
         comparison: a comparison JSON.
-        width: columns to use.
-        plain: lines without colour and frames, one fact a line; None asks whether stdout is a terminal.
+        width: columns to use; None asks the terminal.
+        plain: one fact a line, without colour; None asks whether stdout is a terminal.
     """
-    if plain is None:
-        plain = not sys.stdout.isatty()
-    return lines(comparison) if plain else _rich(View(comparison), width)
+    if sys.stdout.isatty() if plain is None else not plain:
+        return _colored(View(comparison), max(width or shutil.get_terminal_size((100, 40)).columns, 40))
+    return lines(comparison)
 
 
 def lines(comparison: JsonObject) -> str:
     """Plain lines, one fact each, for logs and for `grep`."""
     view = View(comparison)
-    told = [safe(view.headline, 1000)]
-    for row in _speed_rows(view):
+    found = finding(view)
+    text = [safe(found.first_line, None)]
+    text += [f"{label.lower()}  {safe(paragraph, None)}" for label, paragraph in found.paragraphs]
+    for row in view.deciding_rows:
         for candidate in view.candidates:
-            told.append(
+            text.append(
                 f"speed  {safe(cell_of(row))}  {metric_name(row['metric'])}  "
-                f"{safe(view.baseline)} {quantity(_value(row, view.baseline), row.get('unit'))}  "
-                f"{safe(candidate)} {quantity(_value(row, candidate), row.get('unit'))}  "
-                f"ratio {ratio_with_interval((row.get('speed_ratio') or {}).get(candidate))}"
+                f"{safe(view.baseline)} {_figure(row, view.baseline)}  {safe(candidate)} {_figure(row, candidate)}  "
+                f"speed ratio {ratio_with_interval((row.get('speed_ratio') or {}).get(candidate))}"
             )
     if view.blind:
-        told.append(DAGGER_NOTE)
+        text.append(DAGGER_NOTE)
     for row in view.rows("quality"):
         parts = [f"{safe(e)} {_accuracy(row['engines'].get(e))}" for e in view.engines]
         parts += [_difference(row, candidate) for candidate in view.candidates]
-        told.append(f"answers  {safe(row['workload'])}  n {row['n']}  " + "  ".join(parts))
-    shown = _open_checks(view)
-    for row in shown[:_EVIDENCE_ROWS]:
-        place = " ".join(safe(row[key]) for key in ("engine", "cell") if row.get(key))
-        told.append(f"audit  {row['status']}  {safe(row['check'])}  {place}  {safe(row['evidence'])}")
-    if len(shown) > _EVIDENCE_ROWS:
-        told.append(f"audit  {len(shown) - _EVIDENCE_ROWS} more checks did not pass; see the report")
+        text.append(f"answers  {safe(row['workload'])}  {count(row['n'], 'problem')}  " + "  ".join(parts))
+    text += [f"audit  {status}  {where}{evidence}" for status, where, evidence in _open_checks(view)]
     if view.failed_requests:
-        told.append(f"errors  {count(len(view.failed_requests), 'request')} failed")
-    return "\n".join(told)
+        text.append(f"errors  {count(len(view.failed_requests), 'request')} failed")
+    return "\n".join(text)
 
 
-def _rich(view: View, width: int) -> str:
+def _colored(view: View, width: int) -> str:
     out = StringIO()
-    console = Console(file=out, width=max(width, 40), force_terminal=True, highlight=False)
-    console.print(Text(safe(view.headline, 1000), style="bold red" if view.void else "bold"))
-    console.print()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name, right in (("cell", False), ("metric", False), (view.baseline, True)):
-        table.add_column(Text(safe(name, 30)), justify="right" if right else "left", overflow="fold")
-    for candidate in view.candidates:
-        table.add_column(Text(safe(candidate, 30)), justify="right", overflow="fold")
-        table.add_column("speed ratio", overflow="fold")
-    previous = ""
-    for row in _speed_rows(view):
-        cell = cell_of(row)
-        cells = [Text(safe(cell) if cell != previous else ""), Text(metric_name(row["metric"])),
-                 Text(quantity(_value(row, view.baseline), row.get("unit")))]  # fmt: skip
-        for candidate in view.candidates:
-            told = (row.get("speed_ratio") or {}).get(candidate)
-            cells.append(Text(quantity(_value(row, candidate), row.get("unit"))))
-            cells.append(Text(ratio_with_interval(told), style=_STYLES.get((told or {}).get("verdict") or "", "")))
-        table.add_row(*cells)
-        previous = cell
-    console.print(table)
-    if view.blind:
-        console.print(Text(DAGGER_NOTE, style="dim"))
+    console = Console(file=out, width=width, force_terminal=True, highlight=False)
+    found = finding(view)
+    console.print(Text(safe(found.first_line, None), style=_STATES.get(found.state, "bold yellow")))
+    console.print(_labelled([(Text(label, "dim"), Text(safe(text, None))) for label, text in found.paragraphs]))
+    if view.deciding_rows:
+        console.print()
+        _print_speed(view, console)
+        console.print(Text(f"{_HOW_TO_READ} {DAGGER_NOTE if view.blind else ''}".strip(), style="dim"))
     for row in view.rows("quality"):
         console.print()
-        parts = [f"{safe(e, 30)} {_accuracy(row['engines'].get(e))}" for e in view.engines]
-        console.print(Text(f"{safe(row['workload'])}  " + "   ".join(parts)))
+        console.print(Text(f"{safe(row['workload'])}, {count(row['n'], 'problem')}", style="bold"))
+        facts = [(Text(f"  {safe(e, 30)}"), Text(_accuracy(row["engines"].get(e)))) for e in view.engines]
         for candidate in view.candidates:
             verdict = ((row.get("paired") or {}).get(candidate) or {}).get("verdict") or ""
-            console.print(Text("  " + _difference(row, candidate), style=_STYLES.get(verdict, "")))
-    _rich_audit(view, console)
+            label = "  difference" if len(view.candidates) == 1 else f"  {safe(candidate, 30)}, difference"
+            facts.append((Text(label), Text(_difference(row, candidate), style=_STYLES.get(verdict, ""))))
+        console.print(_labelled(facts))
+    counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in view.audit_counts.items())
+    console.print()
+    console.print(Text(f"audit: {counts or 'no checks'}", style="dim"))
+    checks = [
+        (Text(status, _AUDIT_STYLES.get(status, "")), Text(where, "dim") + Text(evidence))
+        for status, where, evidence in _open_checks(view)
+    ]
+    console.print(_labelled(checks))
+    if view.failed_requests:
+        console.print(Text(f"{count(len(view.failed_requests), 'request')} failed", style="red"))
     return out.getvalue().rstrip("\n")
 
 
-def _rich_audit(view: View, console: Console) -> None:
-    console.print()
-    counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in view.audit_counts.items())
-    console.print(Text(f"audit: {counts or 'no checks'}", style="dim"))
-    shown = _open_checks(view)
-    for row in shown[:_EVIDENCE_ROWS]:
-        place = " ".join(safe(row[key], 40) for key in ("engine", "cell") if row.get(key))
-        console.print(
-            Text(f"{row['status']:<8}", style=_AUDIT_STYLES.get(row["status"], ""))
-            + Text(f"{safe(row['check'])}  ")
-            + Text(f"{place}  ", style="dim")
-            + Text(safe(row["evidence"]))
+def _labelled(facts: list[tuple[Text, Text]]) -> Table:
+    """Facts with their labels in front; what is too long goes on below its own beginning."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in facts:
+        grid.add_row(label, text)
+    return grid
+
+
+def _print_speed(view: View, console: Console) -> None:
+    """The widest layout that fits: a table with a column of cells; a heading for each cell; a line for each engine."""
+    cells = [cell_of(row) for row in view.deciding_rows]
+    for with_cells in (True, False):
+        table = _speed_table(view, cells if with_cells else None)
+        if console.measure(table, options=console.options.update(width=10_000)).maximum > console.width:
+            continue
+        if with_cells:
+            console.print(table)
+            return
+        with console.capture() as capture:
+            console.print(table)
+        header, *rows = capture.get().splitlines()
+        console.out(header)
+        for i, row in enumerate(rows):
+            if cells[i] not in cells[:i]:
+                console.print(Text(safe(cells[i]), style="bold"))
+            console.out(row)
+        return
+    for line in _speed_lines(view, console.width):
+        console.print(line)
+
+
+def _speed_table(view: View, cells: list[str] | None) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    if cells:
+        table.add_column("cell", no_wrap=True)
+    table.add_column("metric", no_wrap=True)
+    table.add_column(Text(safe(view.baseline, 30)), justify="right", no_wrap=True)
+    for candidate in view.candidates:
+        table.add_column(Text(safe(candidate, 30)), justify="right", no_wrap=True)
+        table.add_column("speed ratio", no_wrap=True)
+    for i, row in enumerate(view.deciding_rows):
+        first = [Text(safe(cells[i]) if cells[i] not in cells[:i] else "")] if cells else []
+        figures = [Text(metric_name(row["metric"])), Text(_figure(row, view.baseline))]
+        for candidate in view.candidates:
+            figures += [Text(_figure(row, candidate)), _ratio(row, candidate)]
+        table.add_row(*first, *figures)
+    return table
+
+
+def _speed_lines(view: View, width: int) -> Iterator[Text]:
+    previous = None
+    for row in view.deciding_rows:
+        if (cell := cell_of(row)) != previous:
+            yield Text(safe(cell), style="bold")
+        previous = cell
+        yield Text(f"  {metric_name(row['metric'])}")
+        yield Text(f"    {safe(view.baseline, 30)} {_figure(row, view.baseline)}")
+        for candidate in view.candidates:
+            figure, ratio = Text(f"    {safe(candidate, 30)} {_figure(row, candidate)}  "), _ratio(row, candidate)
+            if figure.cell_len + ratio.cell_len <= width:
+                yield figure + ratio
+            else:
+                yield figure
+                yield Text("      ") + ratio
+
+
+def _ratio(row: JsonObject, candidate: str) -> Text:
+    speed_ratio = (row.get("speed_ratio") or {}).get(candidate) or {}
+    return Text(ratio_with_interval(speed_ratio), style=_STYLES.get(speed_ratio.get("verdict") or "", ""))
+
+
+def _open_checks(view: View) -> list[tuple[str, str, str]]:
+    """(status, check and place, evidence) of the checks that did not pass; the last row counts those left out."""
+    open_rows = [row for row in view.audit if row["status"] not in ("pass", "not_applicable")]
+    shown = []
+    for row in open_rows[:_EVIDENCE_ROWS]:
+        place = ", ".join(safe(row[key], 40) for key in ("engine", "cell") if row.get(key))
+        shown.append(
+            (str(row["status"]), f"{safe(row['check'])}{f' ({place})' if place else ''}: ", safe(row["evidence"]))
         )
-    if len(shown) > _EVIDENCE_ROWS:
-        console.print(Text(f"{len(shown) - _EVIDENCE_ROWS} more did not pass; see the report", style="dim"))
-    if view.failed_requests:
-        console.print(Text(f"{count(len(view.failed_requests), 'request')} failed", style="red"))
+    if more := len(open_rows) - len(shown):
+        shown.append(("more", f"{count(more, 'more check')} did not pass; ", "see the report"))
+    return shown
 
 
-def _speed_rows(view: View) -> list[JsonObject]:
-    return [row for row in view.lead_rows if row["metric"] in _METRICS]
-
-
-def _open_checks(view: View) -> list[JsonObject]:
-    return [row for row in view.audit if row["status"] not in ("pass", "not_applicable")]
-
-
-def _value(row: JsonObject, engine: str) -> float | None:
+def _figure(row: JsonObject, engine: str) -> str:
     value = (row["engines"].get(engine) or {}).get("value")
-    return None if value is None else float(value)
+    return quantity(None if value is None else float(value), row.get("unit"))
 
 
 def _accuracy(engine: JsonObject | None) -> str:
     if not engine:
-        return "–"
-    return f"{engine.get('correct')}/{engine.get('n')} {share_with_interval(engine.get('accuracy'), engine.get('ci'))}"
+        return UNKNOWN
+    share = share_with_interval(engine.get("accuracy"), engine.get("ci"))
+    return f"{engine.get('correct')}/{engine.get('n')} right, {share}"
 
 
 def _difference(row: JsonObject, candidate: str) -> str:
     paired = (row.get("paired") or {}).get(candidate)
     if not paired:
         return "not compared"
-    return f"{points(paired.get('difference'), paired.get('ci'))}, {safe(paired.get('text') or paired.get('verdict'))}"
+    difference = points(paired.get("difference"), shown_interval(paired))
+    return f"{difference}, {safe(paired.get('text') or paired.get('verdict'))}"

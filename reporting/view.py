@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from records import JsonObject
-from reporting.format import LEAD_METRICS, blind, count, ratio, verdict_word
+from reporting.format import LEAD_METRICS, blind
 
+DECIDING_METRICS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 STATUSES = ("fail", "warn", "unknown", "pass", "not_applicable")
 
 
@@ -86,14 +87,29 @@ class View:
     @cached_property
     def lead_rows(self) -> list[JsonObject]:
         """The performance rows of the first table: lead metrics that any engine has a value for."""
-        order = {metric: i for i, metric in enumerate(LEAD_METRICS)}
+        order = {metric: i for i, metric in enumerate(self._lead_metrics)}
         places = {cell: i for i, cell in enumerate(self.cells)}
         rows = [row for row in self.rows("performance") if row["metric"] in order and _known(row)]
         return sorted(rows, key=lambda row: (places[cell_of(row)], order[row["metric"]]))
 
     @cached_property
+    def _lead_metrics(self) -> list[str]:
+        return list(dict.fromkeys([*LEAD_METRICS, *(self.speed_rules.get("metrics") or [])]))
+
+    @cached_property
     def other_rows(self) -> list[JsonObject]:
-        return [row for row in self.rows("performance") if row["metric"] not in LEAD_METRICS and _known(row)]
+        return [row for row in self.rows("performance") if row["metric"] not in self._lead_metrics and _known(row)]
+
+    @cached_property
+    def deciding_rows(self) -> list[JsonObject]:
+        """The rows that decide which engine is faster, as the comparison says; the others are exploratory."""
+        return [row for row in self.lead_rows if _decides(row)]
+
+    @property
+    def speed_rules(self) -> JsonObject:
+        """How the verdicts on speed were made: `fewest_rounds`, `margin`; empty in an older comparison."""
+        rules: JsonObject = (self.verdict.get("families") or {}).get("speed") or {}
+        return rules
 
     @cached_property
     def step_rows(self) -> list[JsonObject]:
@@ -123,47 +139,6 @@ class View:
         """Problems that no engine got right."""
         return [row for row in self.rows("problems") if not any(e.get("correct") for e in row["engines"].values())]
 
-    @cached_property
-    def headline(self) -> str:
-        """The first line of every report. The word VOID leads where a check failed."""
-        if self.void:
-            told = ", ".join(self.failed_checks[:4]) or "; ".join(str(r) for r in self.verdict.get("reasons") or [])
-            more = len(self.failed_checks) - 4
-            tail = f" and {more} more" if more > 0 else ""
-            return f"VOID: {count(len(self.failed_checks), 'check')} failed ({told}{tail}). The figures prove nothing."
-        return ". ".join(self.sentence(candidate) for candidate in self.candidates) or f"{self.baseline}, alone"
-
-    def sentence(self, candidate: str) -> str:
-        """What was found of one candidate: its throughput over the cells, and its answers over the workloads."""
-        return f"{candidate} against {self.baseline}: {self.speed_words(candidate)}; {self.answer_words(candidate)}"
-
-    def speed_words(self, candidate: str, metric: str = "output_tok_s") -> str:
-        """The range of one metric's speed ratio over the cells, with the verdicts counted."""
-        told = [
-            ratio_row
-            for row in self.rows("performance")
-            if row["metric"] == metric and (ratio_row := (row.get("speed_ratio") or {}).get(candidate))
-        ]
-        values = [r["value"] for r in told if r.get("value") is not None]
-        if not values:
-            return "no speed ratio"
-        spread = ratio(min(values))
-        if ratio(max(values)) != spread:
-            spread += f" to {ratio(max(values))}"
-        verdicts = Counter(verdict_word(r) or "no verdict" for r in told if r.get("value") is not None)
-        words = ", ".join(f"{name} in {count(number, 'cell')}" for name, number in verdicts.most_common())
-        return (
-            f"throughput {spread} ({words})" if len(values) > 1 else f"throughput {spread} ({next(iter(verdicts), '')})"
-        )
-
-    def answer_words(self, candidate: str) -> str:
-        words = []
-        for row in self.rows("quality"):
-            paired = (row.get("paired") or {}).get(candidate)
-            if paired and paired.get("verdict"):
-                words.append(f"{row['workload']} {paired['verdict']}")
-        return "answers: " + ", ".join(words) if words else "answers not compared"
-
 
 def cell_of(row: JsonObject) -> str:
     """The label of a row's cell."""
@@ -186,6 +161,12 @@ def concurrency_of(scenario: str) -> int | None:
 def rounds_of(engine_row: JsonObject) -> dict[int, float | None]:
     """Round number -> value."""
     return {int(number): value for number, value in (engine_row.get("rounds") or {}).items()}
+
+
+def _decides(row: JsonObject) -> bool:
+    """Whether a row's ratios have verdicts; an older comparison does not say, and has them for the usual metrics."""
+    ratios = list((row.get("speed_ratio") or {}).values())
+    return any(told.get("deciding", row["metric"] in DECIDING_METRICS) for told in ratios)
 
 
 def _known(row: JsonObject) -> bool:

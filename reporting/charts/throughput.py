@@ -7,7 +7,7 @@ from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
 from reporting.charts.scale import Scale, fitting, linear
 from reporting.charts.svg import Plot
 from reporting.escape import one_line
-from reporting.format import UNKNOWN, figure, interval, quantity, ratio
+from reporting.format import UNKNOWN, figure, interval, quantity, ratio, shown_interval
 from reporting.view import cell_of, concurrency_of, rounds_of
 
 
@@ -81,7 +81,7 @@ def ratio_trend(draw: Draw) -> list[Chart]:
 def _ratio(draw: Draw, row: JsonObject, curves: dict[str, list[tuple[float, float]]]) -> Chart:
     told = {candidate: (row.get("speed_ratio") or {}).get(candidate) or {} for candidate in curves}
     values = [y for curve in curves.values() for _, y in curve]
-    ends = [end for t in told.values() for end in t.get("ci") or []]
+    ends = [end for t in told.values() for end in shown_interval(t) or []]
     rounds = sorted({int(x) for curve in curves.values() for x, _ in curve})
     low, high = min(*values, 1.0) / 1.5, max(*values, 1.0) * 1.5
     scale = fitting([*values, *(min(max(end, low), high) for end in ends), 1.0], BOTTOM, TOP)
@@ -90,7 +90,7 @@ def _ratio(draw: Draw, row: JsonObject, curves: dict[str, list[tuple[float, floa
         x_ticks=[(k, str(k)) for k in rounds],
     )  # fmt: skip
     rows = []
-    if len(curves) == 1 and (ci := next(iter(told.values())).get("ci")):
+    if len(curves) == 1 and (ci := shown_interval(next(iter(told.values())))):
         plot.band_y(*ci)
     plot.rule_y(1.0)
     for candidate, curve in curves.items():
@@ -99,7 +99,7 @@ def _ratio(draw: Draw, row: JsonObject, curves: dict[str, list[tuple[float, floa
         for x, y in curve:
             plot.point(x, y, css, f"{name}, round {x:.0f}: {ratio(y)}", name)
             rows.append([name, f"{x:.0f}", f"{y:.3f}"])
-        rows.append([name, "all", f"{ratio(told[candidate].get('value'))} {interval(told[candidate].get('ci'))}"])
+        rows.append([name, "all", f"{ratio(told[candidate].get('value'))} {interval(shown_interval(told[candidate]))}"])
     title = f"Throughput ratio, {one_line(cell_of(row))}"
     return Chart(
         title,

@@ -1,4 +1,4 @@
-"""What the HTML report shows first: one card per cell and per graded workload."""
+"""What the HTML report shows first: a card for each cell, and one for each graded workload."""
 
 from __future__ import annotations
 
@@ -6,61 +6,96 @@ from dataclasses import dataclass
 
 from records import JsonObject
 from reporting.escape import one_line
-from reporting.format import DAGGER, blind, interval, points, quantity, ratio, share, tone, word
+from reporting.format import (
+    DAGGER,
+    blind,
+    interval,
+    metric_name,
+    points,
+    quantity,
+    ratio,
+    share,
+    shown_interval,
+    tone,
+    word,
+)
 from reporting.view import View, cell_of
 
 
 @dataclass(frozen=True)
-class Card:
-    """One figure that is seen first: `value` in large, what it is above it, its proof below."""
+class CardFigure:
+    """One figure of a card: the ratio or difference, its verdict word (may be empty), and its proof."""
 
-    label: str
+    metric: str
     value: str
     word: str
     tone: str
-    proof: str
     interval: str
+    proof: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """A cell or a graded workload; its first figure is shown large."""
+
+    label: str
+    figures: list[CardFigure]
 
 
 def cards(view: View) -> list[tuple[str, list[Card]]]:
-    """Per candidate: the throughput ratio of every cell that is not graded, and the answers of every workload."""
-    graded = {cell_of(row) for row in view.rows("quality")}
-    rates = [r for r in view.rows("performance") if r["metric"] == "output_tok_s" and cell_of(r) not in graded]
-    found = []
-    for candidate in view.candidates:
-        made = [_speed(view, row, candidate) for row in rates]
-        made += [_answers(view, row, candidate) for row in view.rows("quality")]
-        found.append((candidate, [card for card in made if card is not None]))
-    return found
+    """Per candidate: the deciding figures of every cell, and the answers of every graded workload."""
+    by_cell: dict[str, list[JsonObject]] = {}
+    for row in view.deciding_rows:
+        by_cell.setdefault(cell_of(row), []).append(row)
+    return [
+        (
+            candidate,
+            [
+                *(
+                    Card(one_line(cell), figures)
+                    for cell, rows in by_cell.items()
+                    if (figures := [f for row in rows if (f := _speed(view, row, candidate))])
+                ),
+                *(
+                    Card(f"{one_line(row['workload'])}, right answers", [figure])
+                    for row in view.rows("quality")
+                    if (figure := _answers(view, row, candidate))
+                ),
+            ],
+        )
+        for candidate in view.candidates
+    ]
 
 
-def _speed(view: View, row: JsonObject, candidate: str) -> Card | None:
-    told = (row.get("speed_ratio") or {}).get(candidate)
-    if not told or told.get("value") is None:
+def _speed(view: View, row: JsonObject, candidate: str) -> CardFigure | None:
+    speed_ratio = (row.get("speed_ratio") or {}).get(candidate)
+    if not speed_ratio or speed_ratio.get("value") is None:
         return None
-    ours, theirs = (quantity((row["engines"].get(e) or {}).get("value"), "tok/s") for e in (candidate, view.baseline))
-    ci = told.get("ci")
-    return Card(
-        label=one_line(cell_of(row)),
-        value=ratio(told["value"], ci),
-        word=(word(told.get("verdict")) or "no verdict") + (DAGGER if blind(told) else ""),
-        tone=tone(told),
+    ours, theirs = (
+        quantity((row["engines"].get(e) or {}).get("value"), row.get("unit")) for e in (candidate, view.baseline)
+    )
+    ci = shown_interval(speed_ratio)
+    return CardFigure(
+        metric=metric_name(row["metric"]),
+        value=ratio(speed_ratio["value"], ci),
+        word=word(speed_ratio.get("verdict")),
+        tone=tone(speed_ratio),
+        interval=interval(ci) + (DAGGER if blind(speed_ratio) else ""),
         proof=f"{ours} against {theirs}",
-        interval=f"95% {interval(ci)}" if ci else "",
     )
 
 
-def _answers(view: View, row: JsonObject, candidate: str) -> Card | None:
+def _answers(view: View, row: JsonObject, candidate: str) -> CardFigure | None:
     paired = (row.get("paired") or {}).get(candidate)
     if not paired:
         return None
     ours, theirs = (share((row["engines"].get(e) or {}).get("accuracy")) for e in (candidate, view.baseline))
-    _, _, ends = points(paired.get("difference"), paired.get("ci")).partition(" points ")
-    return Card(
-        label=f"{one_line(row['workload'])}, right answers",
-        value=points(paired.get("difference")).replace(" points", " pt"),
-        word=word(paired.get("verdict")) or "no verdict",
+    _, _, ends = points(paired.get("difference"), shown_interval(paired)).partition(" points ")
+    return CardFigure(
+        metric="difference in points",
+        value=points(paired.get("difference")).removesuffix(" points"),
+        word=word(paired.get("verdict")),
         tone=tone(paired),
-        proof=f"{ours} against {theirs}, n\u00a0=\u00a0{row['n']:,}",
-        interval=f"95% {ends}" if ends else "",
+        interval=ends,
+        proof=f"{ours} against {theirs}, {row['n']:,} problems",
     )

@@ -17,13 +17,11 @@ from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 from markupsafe import Markup
 
 from records import JsonObject
-from reporting.answer_details import details, noise_floors
 from reporting.charts.all_charts import groups
 from reporting.escape import one_line, visible
-from reporting.facts import engine_facts, run_facts
-from reporting.failures import error_words, failures
+from reporting.facts import answer_facts, commands, engine_facts, error_words, failures, noise_floors, run_facts
+from reporting.finding import finding
 from reporting.format import (
-    DAGGER,
     DAGGER_NOTE,
     TONES,
     UNKNOWN,
@@ -33,11 +31,13 @@ from reporting.format import (
     points,
     quantity,
     share,
+    shown_interval,
 )
 from reporting.html.cards import cards
 from reporting.html.flips import flip_grids
 from reporting.html.problems import problems
 from reporting.html.speed_table import SpeedTable
+from reporting.terms import DEFINITIONS, explained
 from reporting.view import View, cell_of
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -49,35 +49,30 @@ def html(comparison: JsonObject) -> str:
     """The page. It needs nothing but the comparison."""
     view = View(comparison)
     style, script = _asset("report.css"), _asset("report.js")
-    first = cards(view)
-    blind_card = any(DAGGER in card.word for _, made in first for card in made)
     return _environment().get_template("report.html.j2").render(
         view=view,
         style=Markup(style),  # noqa: S704 (our own file)
         script=Markup(script),  # noqa: S704 (our own file)
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"style-src '{_hash(style)}'; script-src '{_hash(script)}'",
-        cards=first,
-        reasons=[
-            (check, [row for row in view.audit if row["check"] == check and row["status"] == "fail"])
-            for check in view.failed_checks[:12]
-        ],
+        finding=finding(view),
+        cards=cards(view),
         speed=SpeedTable.make(view, view.lead_rows),
         steps=SpeedTable.make(view, view.step_rows),
         other_speed=SpeedTable.make(view, view.other_rows),
         groups=groups(view),
         problems=problems(view),
         grids=flip_grids(view),
-        answer_details=details(view),
+        answer_facts=answer_facts(view),
         floors=noise_floors(view),
         engine_facts=engine_facts(view),
         run_facts=run_facts(view),
-        commands=_commands(view),
+        commands=commands(view),
         errors=failures(view.failed_requests),
         failed=view.failed_requests[:FAILED_LISTED],
         passed=Counter(row["check"] for row in view.audit if row["status"] == "pass"),
         dagger=DAGGER_NOTE if view.blind else "",
-        cards_dagger=DAGGER_NOTE if blind_card else "",
+        definitions=DEFINITIONS,
     )  # fmt: skip
 
 
@@ -91,7 +86,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        line=one_line, text=visible, num=_number, share=lambda value: share(_known(value)),
+        line=one_line, text=visible, explained=explained, num=_number, share=lambda value: share(_known(value)),
         tone=lambda verdict: TONES.get(verdict or "", "none"),
         status_tone=lambda status: STATUS_TONES.get(status, "open"),
     )  # fmt: skip
@@ -101,6 +96,7 @@ def _environment() -> Environment:
         points=points,
         quantity=quantity,
         interval=interval,
+        shown_interval=shown_interval,
         cell_of=cell_of,
         error_words=error_words,
     )
@@ -123,8 +119,3 @@ def _asset(name: str) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _commands(view: View) -> list[str]:
-    commands = view.provenance.get("commands") or [f"enginebench compare {view.run_id}"]
-    return [one_line(command, 2000) for command in commands]

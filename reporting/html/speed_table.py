@@ -9,7 +9,17 @@ from typing import Any
 from markupsafe import Markup
 
 from records import JsonObject
-from reporting.format import blind, interval, metric_name, ratio, ratio_with_interval, tone, word
+from reporting.format import (
+    DAGGER,
+    blind,
+    interval,
+    metric_name,
+    ratio,
+    ratio_with_interval,
+    shown_interval,
+    tone,
+    word,
+)
 from reporting.view import View, cell_of
 
 
@@ -24,7 +34,7 @@ class SpeedTable:
     @classmethod
     def make(cls, view: View, rows: list[JsonObject]) -> SpeedTable:
         told = [(row.get("speed_ratio") or {}).get(c) or {} for row in rows for c in view.candidates]
-        values = [v for t in told for v in (t.get("value"), *(t.get("ci") or ())) if v]
+        values = [v for t in told for v in (t.get("value"), *(shown_interval(t) or ())) if v]
         farthest = max((abs(math.log2(v)) for v in values), default=0.2)
         factor = next((f for f in (1.1, 1.25, 1.5, 2.0, 4.0) if math.log2(f) >= farthest), 8.0)
         previous, out = "", []
@@ -57,9 +67,9 @@ def _ratio_cell(value: float | None, told: JsonObject | None, factor: float) -> 
     told = told or {}
     return {
         "value": value,
-        "ratio": ratio(told.get("value"), told.get("ci")),
-        "interval": interval(told.get("ci")),
-        "word": word(told.get("verdict")) + ("†" if blind(told) else ""),
+        "ratio": ratio(told.get("value"), shown_interval(told)),
+        "interval": interval(shown_interval(told)) + (DAGGER if blind(told) else ""),
+        "word": word(told.get("verdict")),
         "tone": tone(told),
         "plot": _whisker(told, factor),
     }
@@ -67,7 +77,7 @@ def _ratio_cell(value: float | None, told: JsonObject | None, factor: float) -> 
 
 def _whisker(told: JsonObject, factor: float) -> Markup:
     """The interval on a logarithmic line on which 1 is in the middle; beyond the ends it is cut."""
-    value, ci = told.get("value"), told.get("ci")
+    value, ci = told.get("value"), shown_interval(told)
     if not value:
         return Markup()
     width, middle, y = 150, 75, 9

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from scoring.metrics import WITHIN_RUN
+
 HOSTILE = (
     "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\"'</style></title></textarea>"
     "\x1b[31m\x1b]0;title\x07\x9b[2J\r\n](javascript:window.hit=1) | `code` **bold** @someone #12 "
@@ -28,6 +30,34 @@ def example(name: str = "example_comparison") -> dict[str, Any]:
 
 def void_example() -> dict[str, Any]:
     return example("example_void_comparison")
+
+
+def one_round(comparison: dict[str, Any]) -> dict[str, Any]:
+    """The comparison as one round of each engine gives it: intervals within the round, and no verdict on speed."""
+    for row in comparison["performance"]:
+        for told in row["speed_ratio"].values():
+            if told["value"] is not None:
+                told |= {"rounds": [1, 1], "method": WITHIN_RUN, "verdict": None, "ci_adjusted": None}
+                told["no_verdict"] = "fewer than 3 rounds" if told["deciding"] else "exploratory"
+    return comparison
+
+
+def with_speed(comparison: dict[str, Any], verdicts: dict[tuple[str, str], tuple[float, float, float, str]]) -> Any:
+    """Ratio, interval and verdict of some (cell, metric); all other deciding figures have no ratio."""
+    for row in comparison["performance"]:
+        for told in row["speed_ratio"].values():
+            if (given := verdicts.get((row["cell"], row["metric"]))) is None:
+                told |= {"value": None, "ci": None, "ci_adjusted": None, "verdict": None} if told["deciding"] else {}
+                continue
+            value, low, high, verdict = given
+            told |= {
+                "value": value,
+                "ci": [low, high],
+                "ci_adjusted": [low, high],
+                "verdict": verdict,
+                "rounds": [3, 3],
+            }
+    return comparison
 
 
 def with_rounds(comparison: dict[str, Any], ratios: tuple[float, ...] = (0.58, 0.6, 0.61)) -> dict[str, Any]:

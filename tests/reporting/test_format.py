@@ -34,19 +34,20 @@ def test_metrics_have_names_for_people(metric: str, name: str) -> None:
     assert format.metric_name(metric) == name
 
 
-def test_an_interval_from_within_one_run_has_a_dagger() -> None:
-    told = {"value": 0.5, "ci": [0.4, 0.6], "verdict": "slower", "method": WITHIN_RUN}
-    assert format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower†"
+def test_an_interval_from_within_one_round_has_a_dagger_and_no_verdict() -> None:
+    told = {"value": 0.5, "ci": [0.4, 0.6], "verdict": None, "method": WITHIN_RUN}
+    assert format.ratio_with_interval(told) == "0.50× [0.40, 0.60]†"
+
+
+def test_beside_a_verdict_stands_the_interval_that_it_was_made_with() -> None:
+    told = {"value": 0.5, "ci": [0.45, 0.55], "ci_adjusted": [0.4, 0.6], "verdict": "slower", "method": "Welch"}
+    assert format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower"
+    assert format.ratio_with_interval(told | {"verdict": None}) == "0.50× [0.45, 0.55]"
 
 
 def test_an_interval_near_one_shows_on_which_side_it_is() -> None:
     told = {"value": 0.993, "ci": [0.987, 0.998], "verdict": "slower", "method": "welch"}
     assert format.ratio_with_interval(told) == "0.993× [0.987, 0.998] slower"
-
-
-def test_an_interval_from_one_run_has_a_dagger() -> None:
-    told = {"value": 0.5, "ci": [0.4, 0.6], "verdict": "slower", "method": "bootstrap within one run"}
-    assert format.ratio_with_interval(told) == "0.50× [0.40, 0.60] slower†"
 
 
 def test_an_unknown_ratio_is_a_dash() -> None:

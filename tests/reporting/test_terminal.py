@@ -1,7 +1,11 @@
 import re
 
+import pytest
+
+from reporting.format import quantity, ratio_with_interval
 from reporting.terminal import lines, summary
-from tests.reporting.report_builders import example, failed_request, poisoned, void_example
+from reporting.view import View
+from tests.reporting.report_builders import example, failed_request, poisoned, renamed, void_example
 
 OURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -10,7 +14,7 @@ def test_plain_lines_have_one_fact_each_and_no_escape() -> None:
     told = lines(void_example()).splitlines()
     assert told[0].startswith("VOID: 2 checks failed")
     assert any(line.startswith("speed  single.perf-medium  Output throughput  llama.cpp 95.1 tok/s") for line in told)
-    assert any(line.startswith("answers  gsm8k  n 50  llama.cpp 48/50") for line in told)
+    assert any(line.startswith("answers  gsm8k  50 problems  llama.cpp 48/50 right") for line in told)
     assert any(line.startswith("audit  fail  context per slot") for line in told)
     assert not any("\x1b" in line for line in told)
 
@@ -26,6 +30,33 @@ def test_a_terminal_gets_a_table_that_fits() -> None:
     assert "0.594× [0.592, 0.597] slower" in bare
     assert "1 request failed" in bare
     assert max(len(line) for line in bare.splitlines()) <= 110
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_every_width_has_every_figure_interval_and_verdict_whole(width: int) -> None:
+    comparison = renamed(example(), {"xserv": "llama-1slot-long-name", "llama.cpp": "llama-4slots-long-name"})
+    shown = OURS.sub("", summary(comparison, width=width, plain=False)).splitlines()
+    assert max(len(line) for line in shown) <= width
+    for row in View(comparison).deciding_rows:
+        told = ratio_with_interval(row["speed_ratio"]["llama-1slot-long-name"])
+        assert any(told in line for line in shown), told
+        for engine in row["engines"].values():
+            assert any(quantity(engine["value"], row["unit"]) in line for line in shown)
+    for cell in View(comparison).cells:
+        assert any(line.startswith(cell) for line in shown)
+
+
+def test_a_wide_terminal_has_one_line_per_figure_and_a_narrow_one_stacks() -> None:
+    wide, middle, narrow = (
+        [line for line in OURS.sub("", summary(example(), width=w, plain=False)).splitlines() if "0.594×" in line]
+        for w in (120, 90, 60)
+    )
+    assert wide[0].split() == [
+        "single.perf-medium", "Output", "throughput", "95.1", "tok/s", "56.5", "tok/s",
+        "0.594×", "[0.592,", "0.597]", "slower",
+    ]  # fmt: skip
+    assert middle[0].startswith("Output throughput") and "95.1 tok/s" in middle[0]
+    assert narrow[0].strip() == "xserv 56.5 tok/s  0.594× [0.592, 0.597] slower"
 
 
 def test_hostile_strings_send_nothing_to_the_terminal() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from records import JsonObject
 from reporting.html.page import html
-from reporting.markdown.report import markdown
+from reporting.markdown import markdown
 from scoring.compare import compare
 from scoring.speed.steps import step_figures
 from tests.builders import RunBuilder, Speed

@@ -1,0 +1,336 @@
+"""The finding in words: the first lines of every report, made from the verdicts of a comparison.
+
+They answer, in this order: which engine is faster, where, and by how much at least; are the answers as good; can the
+comparison be trusted; what would settle what is open. A bound is the end of the 95% interval that is nearer to "no
+difference", rounded towards it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from records import JsonObject
+from reporting.format import count, ratio, shown_interval
+from reporting.terms import metric_phrase
+from reporting.view import View, cell_of
+
+FEWEST_ROUNDS = 3
+DEFAULT_MARGIN = 1.03
+"""The rules of a verdict on speed, where an older comparison does not say them."""
+FASTER, SLOWER = ("faster", "better"), ("slower", "worse")
+_NAMED_CELLS = 3
+_MOST_ROUNDS = 50
+_NAMED_CHECKS = 4
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a reader should take away. Every text is raw: each report escapes it for its own medium."""
+
+    state: str
+    """Fair, Void or Not audited."""
+    lead: str
+    """The first sentence: which engine is faster; of a void comparison, why it proves nothing."""
+    paragraphs: list[tuple[str, str]]
+    """(label, text) of what follows: Speed, Answers, Trust, Next; of a void comparison Why and Next."""
+
+    @property
+    def first_line(self) -> str:
+        """The first line of a report."""
+        return f"VOID: {self.lead}" if self.state == "Void" else f"{self.state}. {self.lead}"
+
+    @property
+    def headline(self) -> str:
+        """The finding in one line: speed and answers, or why it is void."""
+        more = (text for label, text in self.paragraphs if label in ("Speed", "Answers"))
+        return " ".join([self.first_line, *more])
+
+
+def finding(view: View) -> Finding:
+    """The finding of one comparison."""
+    if view.void:
+        failed = view.failed_checks
+        names = ", ".join(failed[:_NAMED_CHECKS]) + (" and more" if len(failed) > _NAMED_CHECKS else "")
+        lead = f"{count(len(failed), 'check')} failed ({names}), so the figures prove nothing."
+        why = [("Why", _reason(view, check)) for check in failed] or [("Why", str(r)) for r in view.verdict["reasons"]]
+        return Finding("Void", lead, [*why, ("Next", "Remove the cause of each failed check, then run again.")])
+    speed = [_speed(view, candidate) for candidate in view.candidates]
+    return Finding(
+        "Fair" if view.audit else "Not audited",
+        " ".join(first for first, *_ in speed) or f"{view.baseline} was measured alone: nothing is compared.",
+        [
+            *(("Speed", " ".join(more)) for _, *more in speed if more),
+            *(("Answers", _answers(view, candidate)) for candidate in view.candidates),
+            ("Trust", _trust(view)),
+            *(("Next", step) for step in _next_steps(view)),
+        ],
+    )
+
+
+# Speed
+
+
+def _speed(view: View, candidate: str) -> list[str]:
+    """Sentences on one candidate: on the first metric, then on each other metric that says something else."""
+    rows = [row for row in view.deciding_rows if _ratio(row, candidate).get("value") is not None]
+    if not rows:
+        return [f"The speed of {candidate} was not compared with that of {view.baseline}."]
+    judged = [row for row in rows if _ratio(row, candidate).get("verdict")]
+    if not judged:
+        return _no_verdict(view, candidate, rows)
+    metrics = list(dict.fromkeys(row["metric"] for row in judged))
+    lead = [row for row in judged if row["metric"] == metrics[0]]
+    sentences = [_lead_sentence(view, candidate, lead)]
+    verdicts = {cell_of(row): _ratio(row, candidate)["verdict"] for row in lead}
+    for metric in metrics[1:]:
+        others = [
+            row
+            for row in judged
+            if row["metric"] == metric and _ratio(row, candidate)["verdict"] != verdicts.get(cell_of(row))
+        ]
+        clauses = [
+            f"{_comparative(group[0], better=words is FASTER)} {_where(group, len(lead))} ({_bound(group, candidate)})"
+            for words in (FASTER, SLOWER)
+            if (group := _with_verdict(others, candidate, words))
+        ]
+        if clauses:
+            sentences.append(f"The {metric_phrase(metric)} of {candidate} is {' and '.join(clauses)}.")
+    return sentences
+
+
+def _no_verdict(view: View, candidate: str, rows: list[JsonObject]) -> list[str]:
+    """What was measured where nothing can be concluded from it: no word says who is faster."""
+    reasons = {_ratio(row, candidate).get("no_verdict") for row in rows}
+    rounds = min(number for row in rows for number in _ratio(row, candidate).get("rounds") or [1])
+    least = view.speed_rules.get("fewest_rounds") or FEWEST_ROUNDS
+    if rounds < least:
+        why = f"{count(rounds, 'round')} of each engine cannot show how much rounds differ; {least} are needed"
+    else:
+        why = ", ".join(sorted(str(reason) for reason in reasons if reason)) or "the comparison has none"
+    lead = [row for row in rows if row["metric"] == rows[0]["metric"]]
+    ratios = sorted(float(_ratio(row, candidate)["value"]) for row in lead)
+    ends = list(dict.fromkeys([ratio(ratios[0]), ratio(ratios[-1])]))
+    return [
+        f"No verdict on speed: {why}.",
+        f"Measured: a speed ratio of {' to '.join(ends)} for {metric_phrase(lead[0]['metric'])}, {candidate} against"
+        f" {view.baseline}, {_where(lead, len(lead))}.",
+    ]
+
+
+def _lead_sentence(view: View, candidate: str, lead: list[JsonObject]) -> str:
+    """Which engine is faster, by the first metric."""
+    metric = metric_phrase(lead[0]["metric"])
+    parts: list[str] = []
+    for words in (FASTER, SLOWER):
+        if group := _with_verdict(lead, candidate, words):
+            word, bound = _ratio(group[0], candidate)["verdict"], _bound(group, candidate)
+            what = bound if parts else f"{metric} is {_comparative(group[0], better=words is FASTER)}, {bound}"
+            parts.append(f"{word}{'' if parts else f' than {view.baseline}'} {_where(group, len(lead))} ({what})")
+    if group := _with_verdict(lead, candidate, ("equivalent",)):
+        margin = _margin(view)
+        equal = f"{metric} {f'equal within {margin}' if margin else 'is equivalent'}"
+        parts.append(
+            f"{'equally fast' if parts else f'as fast as {view.baseline}'} {_where(group, len(lead))} ({equal})"
+        )
+    open_rows = _with_verdict(lead, candidate, ("inconclusive",))
+    if not parts:
+        where = _where(open_rows, len(lead)).replace("in all ", "in any of ").replace("in both cells", "in either cell")
+        return f"Whether {candidate} or {view.baseline} is faster is not settled {where} ({metric})."
+    sentence = f"{candidate} is {_listed(parts)}"
+    return f"{sentence}; not settled {_where(open_rows, len(lead))}." if open_rows else f"{sentence}."
+
+
+def _with_verdict(rows: Sequence[JsonObject], candidate: str, words: Sequence[str | None]) -> list[JsonObject]:
+    return [row for row in rows if _ratio(row, candidate).get("verdict") in words]
+
+
+def _where(rows: Sequence[JsonObject], total: int) -> str:
+    """In which cells: their names where they are few, else their number."""
+    cells = [cell_of(row) for row in rows]
+    if len(cells) == total > 1:
+        return "in both cells" if total == 2 else f"in all {total} cells"
+    return f"in {_listed(cells)}" if len(cells) <= _NAMED_CELLS else f"in {len(cells)} of {total} cells"
+
+
+def _comparative(row: JsonObject, *, better: bool) -> str:
+    if row.get("better") == "higher":
+        return "higher" if better else "lower"
+    if row.get("unit") == "ms":
+        return "shorter" if better else "longer"
+    return "lower" if better else "higher"
+
+
+def _bound(rows: Sequence[JsonObject], candidate: str) -> str:
+    """At least by how much, of several rows the least: "at least 40%", "at least 2.3 times"."""
+    bounds = [bound for row in rows if (bound := near_bound(row, candidate)) is not None]
+    if len(bounds) < len(rows):
+        return "by an unknown amount"
+    least = min(bounds)
+    if least >= 1:
+        return f"at least {math.floor(10 * (1 + least)) / 10:g} times"
+    places = 0 if least >= 0.1 else 1
+    percent = math.floor(100 * least * 10**places + 1e-9) / 10**places
+    return f"by at least {percent:g}%" if percent else "by less than 0.1%"
+
+
+def near_bound(row: JsonObject, candidate: str) -> float | None:
+    """The smallest difference that the interval allows, as a share of the baseline's figure; None without one.
+
+    A speed ratio of [0.50, 0.60] is a rate at least 40% lower, or a latency at least 67% longer.
+    """
+    speed_ratio = _ratio(row, candidate)
+    if not (ci := shown_interval(speed_ratio)) or min(ci) <= 0:
+        return None
+    near = ci[0] if speed_ratio["value"] > 1 else ci[1]
+    relative = near if row.get("better") == "higher" else 1 / near
+    return max(0.0, relative - 1 if relative > 1 else 1 - relative)
+
+
+def _ratio(row: JsonObject, candidate: str) -> JsonObject:
+    return (row.get("speed_ratio") or {}).get(candidate) or {}
+
+
+def _margin(view: View) -> str:
+    """What counts as equally fast: "3%"; empty in an older comparison."""
+    margin = view.speed_rules.get("margin")
+    return f"{100 * (margin[1] - 1):.3g}%" if margin else ""
+
+
+# Answers
+
+
+def _answers(view: View, candidate: str) -> str:
+    parts: dict[str, list[str]] = {}
+    for row in view.rows("quality"):
+        paired = (row.get("paired") or {}).get(candidate)
+        ours, theirs = (row["engines"].get(engine) or {} for engine in (candidate, view.baseline))
+        if not paired or not ours or not theirs:
+            continue
+        verdict = str(paired.get("verdict") or "inconclusive")
+        counts = f"{ours.get('correct')} of {ours.get('n')} right against {theirs.get('correct')} of {theirs.get('n')}"
+        ends = shown_interval(paired) or [0.0, 0.0]
+        bound = (
+            f"by at least {100 * min(abs(end) for end in ends):.2g} points, " if verdict in ("better", "worse") else ""
+        )
+        margin = (
+            f", equal within {100 * paired['margin']:.3g} points"
+            if verdict == "equivalent" and paired.get("margin")
+            else ""
+        )
+        parts.setdefault(verdict, []).append(f"{row['workload']} ({bound}{counts}{margin})")
+    if not parts:
+        return "Answers were not compared."
+    settled = [f"{verdict} on {_listed(of)}" for verdict in parts if verdict not in ("equivalent", "inconclusive")
+               for of in [parts[verdict]]]  # fmt: skip
+    if as_good := parts.get("equivalent"):
+        settled.append(f"as good on {_listed(as_good)}")
+    still_open = _listed(parts.get("inconclusive", []))
+    if not settled:
+        return (
+            f"Whether the answers of {candidate} are as good as those of {view.baseline} is not settled: {still_open}."
+        )
+    more = f"; not settled on {still_open}" if still_open else ""
+    return f"The answers of {candidate}, against {view.baseline}, are {_listed(settled)}{more}."
+
+
+# Trust
+
+
+def _trust(view: View) -> str:
+    if not view.audit:
+        return "No check was made: nothing shows whether the comparison was fair."
+    open_checks = Counter(row["check"] for row in view.audit if row["status"] in ("warn", "unknown"))
+    sentence = f"No check failed and {view.audit_counts.get('pass', 0):,} passed"
+    if not open_checks:
+        return f"{sentence}."
+    most = open_checks.most_common(_NAMED_CHECKS)
+    names = [name if number == 1 else f"{name} ({number} times)" for name, number in most]
+    if more := len(open_checks) - len(names):
+        names.append(f"{more} more")
+    return f"{sentence}; {count(open_checks.total(), 'warning')}: {_listed(names)}."
+
+
+def _reason(view: View, check: str) -> str:
+    rows = [row for row in view.audit if row["check"] == check and row["status"] == "fail"]
+    place = ", ".join(str(rows[0][key]) for key in ("engine", "cell") if rows[0].get(key))
+    return f"{check}{f' ({place})' if place else ''}: {rows[0].get('evidence')}"
+
+
+# What would settle it
+
+
+def _next_steps(view: View) -> list[str]:
+    steps = [*_more_rounds(view), *_more_problems(view)]
+    return steps or ["Nothing is open: every question that was asked has an answer."]
+
+
+def _more_rounds(view: View) -> list[str]:
+    """What would settle the speed: the rounds that the least settled figure needs."""
+    ratios = [
+        (row, speed_ratio)
+        for row in view.deciding_rows
+        for candidate in view.candidates
+        if (speed_ratio := _ratio(row, candidate)).get("value") is not None
+    ]
+    if ratios and not any(speed_ratio.get("verdict") for _, speed_ratio in ratios):
+        least = view.speed_rules.get("fewest_rounds") or FEWEST_ROUNDS
+        return [f"For a verdict on speed, set rounds = {least} or more in the profile and run again."]
+    needed = [
+        (rounds, min(speed_ratio["rounds"]), row)
+        for row, speed_ratio in ratios
+        if speed_ratio.get("verdict") == "inconclusive" and (rounds := needed_rounds(speed_ratio, view.speed_rules))
+    ]
+    if not needed:
+        return []
+    most, now, row = max(needed, key=lambda known: known[0])
+    where = f"{metric_phrase(row['metric'])} in {cell_of(row)}"
+    if most > _MOST_ROUNDS:
+        return [
+            f"To settle the speed, make the machine quieter: {where} needs more than {_MOST_ROUNDS} rounds ({now} now)."
+        ]
+    others = f"; {count(len(needed) - 1, 'other open figure')} with at most as many" if len(needed) > 1 else ""
+    return [
+        f"To settle the speed, run about {count(most - now, 'more round')} (rounds = {most} in the profile, {now} now):"
+        f" that many settle {where}{others}."
+    ]
+
+
+def needed_rounds(speed_ratio: JsonObject, rules: JsonObject) -> int | None:
+    """Rounds per engine with which an open ratio would be settled, if its value and its spread stay what they are.
+
+    The interval's half width on the logarithmic scale shrinks with the square root of the rounds. It settles the ratio
+    where it excludes 1, or lies inside the margin, whichever needs fewer rounds.
+    """
+    ci, rounds = shown_interval(speed_ratio), speed_ratio.get("rounds")
+    if not ci or not rounds or min(ci) <= 0:
+        return None
+    effect, margin = abs(math.log(speed_ratio["value"])), math.log((rules.get("margin") or [0, DEFAULT_MARGIN])[1])
+    half_width = math.log(ci[1] / ci[0]) / 2
+    now = int(min(rounds))
+    return max(now + 1, math.ceil(now * (half_width / max(effect, margin - effect)) ** 2))
+
+
+def _more_problems(view: View) -> list[str]:
+    """What would settle the answers: the number of problems of each open workload."""
+    steps = []
+    for row in view.rows("quality"):
+        needed = [
+            int(paired["needed_n"])
+            for paired in (row.get("paired") or {}).values()
+            if paired and paired.get("verdict") == "inconclusive" and paired.get("needed_n")
+        ]
+        if needed and max(needed) > row["n"]:
+            margin = f"{100 * row['margin']:.3g} points" if row.get("margin") else "the margin"
+            steps.append(
+                f"To settle whether answers to {row['workload']} are equal within {margin}, ask"
+                f" {max(needed):,} problems ({row['n']:,} now)."
+            )
+    return steps
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """a; a and b; a, b and c."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""

@@ -1,1 +1,0 @@
-"""The Markdown report, small enough for a pull-request comment."""
