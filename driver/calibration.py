@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from records import Record
+from records import Phase, Record
+from records.timing import Timing, timing
 from records.wording import count
 
 TTFT_LIMIT_MS = 5.0
@@ -75,21 +76,23 @@ def accuracy(seen: Sequence[Seen], truth: Iterable[Mapping[str, Any]]) -> Accura
     """
     rows = {row["first_ns"]: row for row in truth if row["finished"]}
     ttft, ttft_true, tpot, tpot_true, lags, late = [], [], [], [], [], []
-    for one in seen:
-        row = rows.get(one.stamps[0]) if one.stamps else None
+    for request in seen:
+        row = rows.get(request.stamps[0]) if request.stamps else None
         if row is None:
             raise ValueError("a request that the pacing server's log does not have")
-        ttft.append((one.arrivals[0] - one.sent_ns) / 1e6)
-        ttft_true.append((row["first_ns"] - row["received_ns"]) / 1e6)
-        if one.tokens is not None and one.tokens > 1:
-            tpot.append((one.arrivals[-1] - one.arrivals[0]) / 1e6 / (one.tokens - 1))
-            tpot_true.append((row["last_ns"] - row["first_ns"]) / 1e6 / (row["tokens"] - 1))
-        lags.append(np.subtract(one.arrivals, one.stamps) / 1e3)
+        reported = _timing(request.sent_ns, request.arrivals, request.tokens)
+        true = _timing(row["received_ns"], request.stamps, row["tokens"])
+        ttft.append(reported.ttft_ms)
+        ttft_true.append(true.ttft_ms)
+        if reported.tpot_ms is not None and true.tpot_ms is not None:
+            tpot.append(reported.tpot_ms)
+            tpot_true.append(true.tpot_ms)
+        lags.append(np.subtract(request.arrivals, request.stamps) / 1e3)
         late.append(row["late_ns"] / 1e6)
     if not ttft:
         raise ValueError("no request was answered")
     lag = np.concatenate(lags)
-    error = np.subtract(ttft, ttft_true)
+    error = np.subtract(np.array(ttft, dtype=float), np.array(ttft_true, dtype=float))
     tpot_p50, tpot_true_p50 = _quantile(tpot, 50), _quantile(tpot_true, 50)
     return Accuracy(
         requests=len(ttft),
@@ -107,6 +110,19 @@ def accuracy(seen: Sequence[Seen], truth: Iterable[Mapping[str, Any]]) -> Accura
         lag_us_p99=_quantile(lag, 99),
         server_late_ms_p99=_quantile(late, 99),
     )
+
+
+def _timing(sent_ns: int, stamps: Sequence[int], tokens: int | None) -> Timing:
+    """Latencies by the definitions for records, from stamps alone. The server's chunks hold equally many tokens."""
+    each, rest = divmod(tokens or 0, max(len(stamps), 1))
+    return timing(
+        Record(
+            id="", engine="", cell="", round=1, worker="", user=0, seq=0, attempt=1, workload="", prompt_id="",
+            prompt_sha256="", sample=0, phase=Phase.MEASURE, connect_ns=None, scheduled_ns=None, sent_ns=sent_ns,
+            end_ns=stamps[-1], first_token_ns=stamps[0], last_token_ns=stamps[-1], chunk_ns=list(stamps),
+            chunk_tokens=[each] * len(stamps) if each and not rest else None, completion_tokens=tokens,
+        )
+    )  # fmt: skip
 
 
 def _quantile(values: Any, percent: float) -> float:

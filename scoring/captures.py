@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from records import ASKED_AGAIN, CellFolder, JsonObject, Phase, read_json, read_json_lines
+from records import ASKED_AGAIN, CellFolder, JsonObject, Phase, Record, read_json, read_json_lines
+from records.timing import Timing, has_gaps, known_tokens, timing, tokens_per_event
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,8 +28,9 @@ class Capture:
     """One cell of one round, as columns.
 
     `requests` has one row a record in file order. Its times are milliseconds since the worker's own first send
-    (`origins`, monotonic ns), since clocks of different hosts are never compared; NaN is "not known". The chunks of
-    row i are `chunk_ns[offsets[i]:offsets[i + 1]]`; `chunk_tokens` is -1 where the engine did not tell.
+    (`origins`, monotonic ns), since clocks of different hosts are never compared; NaN is "not known". Latencies are
+    those of `records.timing`, of failed requests too. The chunks of row i are `chunk_ns[offsets[i]:offsets[i + 1]]`;
+    `chunk_tokens` is -1 where the engine did not tell.
     """
 
     engine: str
@@ -95,6 +97,7 @@ _TIMES = ("scheduled_ns", "sent_ns", "end_ns", "first_token_ns", "first_answer_n
 _TIMINGS = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "cache_n", "queue_ms")
 MESSAGE_CHARS = 500
 """Of an error's message, which may hold a whole page of a proxy's."""
+_LATENCIES = ("ttft_ms", "ttfa_ms", "tpot_ms", "e2e_ms", "ttft_scheduled_ms", "e2e_scheduled_ms")
 _NUMBERS = ("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens")
 
 
@@ -114,6 +117,9 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     connects: list[float] = []
     texts: list[str] = []
     reasonings: list[str] = []
+    timings_of: list[Timing] = []
+    streamed: list[bool] = []
+    token_events: list[bool] = []
     stamps, tokens, counts = array("q"), array("i"), array("q", [0])
     try:
         for _, row in read_json_lines(folder.requests):
@@ -134,8 +140,12 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
             reasonings.append(row["reasoning"])
             chunks = row["chunk_ns"]
             stamps.extend(array("q", chunks))
-            known = row.get("chunk_tokens")
-            tokens.extend(array("i", known if known is not None and len(known) == len(chunks) else [-1] * len(chunks)))
+            record = Record.from_dict(row)
+            timings_of.append(timing(record))
+            streamed.append(has_gaps(record))
+            token_events.append(tokens_per_event(record) is not None)
+            known = known_tokens(record)
+            tokens.extend(array("i", [-1] * len(chunks) if known is None else known))
             counts.append(len(chunks))
     except (KeyError, TypeError, OverflowError, AttributeError) as problem:
         raise ValueError(f"{folder.requests}: record {len(counts)}: not a record: {problem}") from None
@@ -148,6 +158,10 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
         frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
     for key in _TIMINGS:
         frame[f"server_{key}"] = np.array(columns[f"server_{key}"], dtype=float)
+    for name in _LATENCIES:
+        frame[name] = np.array([getattr(one, name) for one in timings_of], dtype=float)
+    frame["tpot_withheld"] = pd.Series([one.withheld for one in timings_of], dtype=object)
+    frame["streamed"], frame["token_events"] = streamed, token_events
     frame["error_kind"] = pd.Series(error_kinds, dtype=object)
     frame["error_message"] = pd.Series(error_messages, dtype=object)
     frame["context_error"] = context_errors

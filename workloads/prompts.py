@@ -1,21 +1,20 @@
-"""Prompts and the files that hold them, one a line. Standard library only."""
+"""Prompts and the files that hold them, one per line."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from records import prompt_sha256
+from records.files import replacing
 from workloads.problem_sets import TaskError
 
 MEASURE, WARMUP = "measure", "warmup"
 
 Message = dict[str, str]
-
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Prompt:
     @property
     def sha256(self) -> str:
         """Hash of the messages as canonical ASCII JSON: the same text gives the same hash wherever it is read."""
-        return hashlib.sha256(_CANONICAL.encode(self.messages).encode("ascii")).hexdigest()
+        return prompt_sha256(self.messages)
 
     def to_row(self) -> dict[str, Any]:
         """The prompt as a row of a workload file."""
@@ -86,12 +85,8 @@ def to_lines(prompts: Iterable[Prompt]) -> str:
 
 def write_prompts(path: Path, prompts: Iterable[Prompt]) -> None:
     """Write a workload file, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        temporary.write_text(to_lines(prompts), encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as out:
+        out.write(to_lines(prompts))
 
 
 def _from_row(row: Any, number: int) -> Prompt:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from records import CellFolder, ErrorKind, JsonObject, Phase, Record, read_json, read_records, write_json
+from records.files import replacing
 
 _CUT = frozenset({ErrorKind.ABORTED, ErrorKind.CONNECT_FAILED, ErrorKind.CANCELLED})
 """How a load sees that the process which it talks to has ended."""
@@ -61,12 +61,8 @@ def mark_complete(folder: CellFolder) -> None:
 
 def rewrite(path: Path, records: Iterable[Record]) -> None:
     """Replace a capture's records, whole or not at all."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("w", encoding="ascii") as out:
+    with replacing(path) as out:
         out.writelines(record.to_json_line() for record in records)
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.replace(path)
 
 
 def _close(folder: CellFolder, records: list[Record], *, complete: bool, reason: str | None) -> None:

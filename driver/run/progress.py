@@ -15,6 +15,8 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from records import Record
+from records.timing import timing
 from records.wording import count
 from reporting.escape import terminal
 
@@ -50,23 +52,23 @@ class CaptureTail:
         *lines, self._rest = (self._rest + new).split(b"\n")
         for line in lines:
             try:
-                self._take(orjson.loads(line))
-            except (orjson.JSONDecodeError, AttributeError):
+                self._take(Record.from_dict(orjson.loads(line)))
+            except (orjson.JSONDecodeError, AttributeError, TypeError):
                 continue
 
-    def _take(self, record: dict[str, Any]) -> None:
-        if record.get("phase") == "warmup":
+    def _take(self, record: Record) -> None:
+        if not record.measured:
             return
         self.done += 1
-        if record.get("status") != "ok":
+        if not record.ok:
             self.errors += 1
             return
-        sent, first, end = record.get("sent_ns"), record.get("first_token_ns"), record.get("end_ns")
-        if sent and first and end:
-            self._ttft_ms.append((first - sent) / 1e6)
-            self._tokens += record.get("completion_tokens") or 0
-            self._first_sent = min(self._first_sent or sent, sent)
-            self._last_end = max(self._last_end, end)
+        ttft_ms = timing(record).ttft_ms
+        if ttft_ms is not None and record.sent_ns is not None:
+            self._ttft_ms.append(ttft_ms)
+            self._tokens += record.completion_tokens or 0
+            self._first_sent = min(self._first_sent or record.sent_ns, record.sent_ns)
+            self._last_end = max(self._last_end, record.end_ns)
 
     def figures(self) -> str:
         """Live figures for the display only; reports compute theirs from the records."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from load.percentiles import Distribution
 from load.web.timeline import METRICS, Second, Seconds
 from records import Record
+from records.timing import icl_ms, itl_ms, timing
 
 
 @dataclass(slots=True)
@@ -52,19 +54,13 @@ class Live:
     # -- from the hooks ------------------------------------------------------------------------------------------------
 
     def first_token(self, record: Record, now: float) -> None:
-        if self._counts(record) and record.sent_ns is not None and record.first_token_ns is not None:
-            self._latency("ttft_ms", [(record.first_token_ns - record.sent_ns) / 1e6], now)
+        if self._counts(record):
+            self._latency("ttft_ms", [timing(record).ttft_ms], now)
 
-    def inter_token(self, record: Record, gaps_ms: list[float], now: float) -> None:
-        if not self._counts(record):
-            return
-        self._latency("icl_ms", gaps_ms, now)
-        if record.chunk_tokens is not None:
-            brought = [max(1, tokens) for tokens in record.chunk_tokens[1:]]
-            each = (gap / n for gap, n in zip(gaps_ms, brought, strict=True) for _ in range(n))
-            self._latency("itl_ms", list(each), now)
-        elif record.completion_tokens is not None and len(record.chunk_ns) >= record.completion_tokens - 1:
-            self._latency("itl_ms", gaps_ms, now)
+    def inter_token(self, record: Record, _gaps_ms: list[float], now: float) -> None:
+        if self._counts(record):
+            self._latency("icl_ms", icl_ms(record), now)
+            self._latency("itl_ms", itl_ms(record) or [], now)
 
     def stream_finished(self, record: Record, now: float) -> None:
         if not record.measured:
@@ -78,12 +74,9 @@ class Live:
             second.errors += 1
             return
         self.counts["ok"] += 1
-        sent, first, last = record.sent_ns, record.first_token_ns, record.last_token_ns
-        tokens = record.completion_tokens
-        if sent is not None and last is not None:
-            self._latency("e2e_ms", [(last - sent) / 1e6], now)
-        if tokens is not None and tokens >= 2 and first is not None and last is not None:
-            self._latency("tpot_ms", [(last - first) / 1e6 / (tokens - 1)], now)
+        latencies = timing(record)
+        self._latency("e2e_ms", [latencies.e2e_ms], now)
+        self._latency("tpot_ms", [latencies.tpot_ms], now)
         self._place_tokens(record, now)
 
     def sample(self, now: float, in_flight: int | None, lag_ms: float | None) -> None:
@@ -97,11 +90,12 @@ class Live:
     def _counts(record: Record) -> bool:
         return record.measured and record.ok
 
-    def _latency(self, name: str, values: list[float], now: float) -> None:
-        self.whole[name].add(values)
+    def _latency(self, name: str, values: Sequence[float | None], now: float) -> None:
+        known = [value for value in values if value is not None]
+        self.whole[name].add(known)
         recent = self._second(now).values
         if recent is not None:
-            recent[name] += values
+            recent[name] += known
 
     def _place_tokens(self, record: Record, now: float) -> None:
         """Give each token to the second in which its chunk came."""

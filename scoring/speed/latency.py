@@ -51,19 +51,10 @@ class CellFigures:
 
 
 def per_request(capture: Capture) -> pd.DataFrame:
-    """One row a request with its latencies in ms; NaN where one is not defined, and for every request with an error."""
+    """One row per request with its latencies in ms (`records.timing`); NaN if unknown or if the request failed."""
     frame = capture.requests.copy()
-    ok = frame["ok"].to_numpy(bool)
-    sent, first, last = (frame[name].to_numpy(float) for name in ("sent_ms", "first_token_ms", "last_token_ms"))
-    tokens = frame["completion_tokens"].to_numpy(float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        frame["ttft_ms"] = np.where(ok, first - sent, np.nan)
-        frame["ttfa_ms"] = np.where(ok, frame["first_answer_ms"].to_numpy(float) - sent, np.nan)
-        frame["e2e_ms"] = np.where(ok, last - sent, np.nan)
-        frame["tpot_ms"] = np.where(ok & (tokens >= 2), (last - first) / (tokens - 1), np.nan)
-        scheduled = frame["scheduled_ms"].to_numpy(float)
-        frame["ttft_scheduled_ms"] = np.where(ok, first - scheduled, np.nan)
-        frame["e2e_scheduled_ms"] = np.where(ok, last - scheduled, np.nan)
+    for name in (*PER_REQUEST, *FROM_SCHEDULE):
+        frame[name] = frame[name].where(frame["ok"])
     return frame
 
 
@@ -101,34 +92,27 @@ def _summarise(figures: CellFigures, name: str, values: Floats, requests: int) -
 
 
 def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tuple[Floats, int]]:
-    """Gaps of all ok measured requests in ms: (ITL per token, its requests), (ICL per chunk, its requests).
+    """Gaps of all ok measured requests in ms: (ITL per token, its requests), (ICL per arrival, its requests).
 
-    ITL spreads each gap over the tokens that it brought. Without chunk_tokens a chunk is one token only where there
-    are at least as many chunks as tokens less one (the end-of-text token is often counted and never sent).
+    The same as `records.timing.itl_ms` and `icl_ms` of every record, in arrays.
     """
     chunks = frame["chunks"].to_numpy(np.int64)
-    use = (frame["measured"] & frame["ok"]).to_numpy(bool) & (chunks > 1)
+    use = (frame["measured"] & frame["ok"] & frame["streamed"]).to_numpy(bool) & (chunks > 1)
     if not use.any():
-        nothing = np.empty(0)
-        return (nothing, 0), (nothing, 0)
-    gaps = np.diff(capture.chunk_ns) / 1e6
-    # Gap j lies between chunks j and j + 1; it belongs to the request of chunk j + 1 unless that is its first chunk.
-    owner = np.repeat(np.arange(len(chunks)), chunks)[1:]
-    inner = np.ones(len(gaps), bool)
-    starts = capture.offsets[1:-1]
-    inner[starts[(starts > 0) & (starts <= len(gaps))] - 1] = False
-    known = frame["chunks"].gt(0).to_numpy() & capture.chunk_tokens_known()
-    tokens = frame["completion_tokens"].to_numpy(float)
-    one_each = ~known & (chunks >= tokens - 1)
-    icl = gaps[inner & use[owner]]
-    if (one_each | ~use).all():
-        return (icl, int(use.sum())), (icl, int(use.sum()))
-    itl_requests = use & (known | one_each)
-    chosen = inner & itl_requests[owner]
-    brought = np.where(known[owner], np.maximum(capture.chunk_tokens[1:], 1), 1)[chosen]
-    spread = gaps[chosen] / brought
-    itl = np.repeat(spread, brought) if brought.size and brought.max() > 1 else spread
-    return (itl, int(itl_requests.sum())), (icl, int(use.sum()))
+        return (np.empty(0), 0), (np.empty(0), 0)
+    owner = np.repeat(np.arange(len(chunks)), chunks)
+    arrives = np.ones(len(owner), bool)
+    arrives[1:] = (np.diff(capture.chunk_ns) != 0) | (np.diff(owner) != 0)
+    starts = np.flatnonzero(arrives)
+    owner, stamps = owner[starts], capture.chunk_ns[starts]
+    brought = np.maximum(np.add.reduceat(np.where(capture.chunk_tokens < 0, 1, capture.chunk_tokens), starts), 1)[1:]
+    gaps = np.diff(stamps) / 1e6
+    # A gap belongs to the request of the arrival that ends it, unless that is its first one.
+    inner = (np.diff(owner) == 0) & use[owner[1:]]
+    itl_requests = use & frame["token_events"].to_numpy(bool)
+    chosen = inner & itl_requests[owner[1:]]
+    itl = np.repeat(gaps[chosen] / brought[chosen], brought[chosen])
+    return (itl, int(itl_requests.sum())), (gaps[inner], int(use.sum()))
 
 
 def share_inside(starts: Floats, ends: Floats, windows: list[Window]) -> Floats:
@@ -183,7 +167,7 @@ def _throughput(figures: CellFigures, good: pd.DataFrame, objectives: Mapping[st
 
 
 def _met(good: pd.DataFrame, objectives: Mapping[str, float]) -> NDArray[np.bool_] | None:
-    """Which requests met every objective; None where one does not tell its tokens, and so not its TPOT.
+    """Which requests met every objective; None where the TPOT of one is unknown.
 
     In an open loop the clock of TTFT and E2E starts when a request was due: one that had to wait for a free user has
     kept its caller waiting too. A request of one token has no TPOT to miss.
@@ -193,9 +177,10 @@ def _met(good: pd.DataFrame, objectives: Mapping[str, float]) -> NDArray[np.bool
     for key, limit in objectives.items():
         values = good[key].to_numpy(float)
         if key == "tpot_ms":
-            if good["completion_tokens"].isna().any():
+            no_interval = good["completion_tokens"].lt(2).to_numpy()
+            if (np.isnan(values) & ~no_interval).any():
                 return None
-            met &= (values <= limit) | good["completion_tokens"].lt(2).to_numpy()
+            met &= (values <= limit) | no_interval
         else:
             late = good[f"{key.removesuffix('_ms')}_scheduled_ms"].to_numpy(float)
             met &= np.where(due, late, values) <= limit

@@ -73,10 +73,10 @@ def test_every_error_kind_has_its_docstring() -> None:
     import ast
     import inspect
 
-    import records
+    from records import error_kinds
 
     body = next(
-        node for node in ast.parse(inspect.getsource(records)).body
+        node for node in ast.parse(inspect.getsource(error_kinds)).body
         if isinstance(node, ast.ClassDef) and node.name == "ErrorKind"
     ).body[1:]  # fmt: skip
     assert len(body) == 2 * len(ErrorKind)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import scoring.audit.audit  # noqa: F401 (registers the checks)
-from records import JsonObject
+from records import JsonObject, Record
 from scoring.audit.model import CELL_CHECKS, ENGINE_CHECKS
 from scoring.compare import compare
 from tests.builders import RunBuilder, Speed, boxed, fail
@@ -94,7 +94,15 @@ def slow_last_third(run: RunBuilder) -> None:
     for record in records[-6:]:
         assert record.first_token_ns is not None
         assert record.last_token_ns is not None
-        record.last_token_ns = record.first_token_ns + 2 * (record.last_token_ns - record.first_token_ns)
+        delay(record, record.last_token_ns - record.first_token_ns)
+
+
+def delay(record: Record, by_ns: int) -> None:
+    """Let the last token come later."""
+    assert record.last_token_ns is not None
+    record.last_token_ns += by_ns
+    record.chunk_ns[-1] = record.last_token_ns
+    record.end_ns = max(record.end_ns, record.last_token_ns)
 
 
 def cut_at_context(run: RunBuilder) -> None:
@@ -368,7 +376,7 @@ def test_a_shared_machine_that_breathes_by_a_fifth_is_a_warning_not_void(tmp_pat
     for record in records[-6:]:
         assert record.first_token_ns is not None
         assert record.last_token_ns is not None
-        record.last_token_ns += (record.last_token_ns - record.first_token_ns) // 5
+        delay(record, (record.last_token_ns - record.first_token_ns) // 5)
     row = row_of(audited(run, tmp_path)["audit"], "no drift", "cand", PERF)
     assert row["status"] == "warn"
     assert "last third 1.2" in row["evidence"]

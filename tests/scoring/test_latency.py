@@ -39,9 +39,14 @@ def test_a_request_of_one_token_has_no_tpot(tmp_path: Path) -> None:
     assert found.counts["tpot_ms_p50"] == 0
 
 
-def test_tpot_counts_tokens_and_not_chunks(tmp_path: Path) -> None:
-    found = figures_of(tmp_path, request(0, 100, chunks_ms=[20, 60, 100], tokens=9))
+def test_tpot_counts_the_tokens_after_the_first_chunk(tmp_path: Path) -> None:
+    found = figures_of(tmp_path, request(0, 100, chunks_ms=[20, 60, 100], tokens=9, chunk_tokens=[1, 4, 4]))
     assert found.values["tpot_ms_p50"] == pytest.approx(10)
+
+
+def test_tpot_is_withheld_where_chunks_hide_tokens(tmp_path: Path) -> None:
+    found = figures_of(tmp_path, request(0, 100, chunks_ms=[20, 60, 100], tokens=9))
+    assert found.values["tpot_ms_p50"] is None
 
 
 def test_itl_spreads_a_gap_over_the_tokens_it_brought(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ def step(level: float, start_ms: float, end_ms: float | None) -> JsonObject:
 
 
 def test_each_level_has_the_figures_of_its_own_requests(tmp_path: Path) -> None:
-    alone = [request(at, at + 90, chunks_ms=[at + 10, at + 90], tokens=9) for at in (0, 100, 200)]
+    alone = [request(at, at + 90, chunks_ms=[at + 10, at + 90], tokens=9, chunk_tokens=[1, 8]) for at in (0, 100, 200)]
     together = [
-        request(at, at + 190, chunks_ms=[at + 30, at + 190], tokens=9, user=user)
+        request(at, at + 190, chunks_ms=[at + 30, at + 190], tokens=9, chunk_tokens=[1, 8], user=user)
         for at in (1000, 1200)
         for user in (0, 1)
     ]
