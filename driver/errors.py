@@ -26,8 +26,10 @@ class ExitCode(IntEnum):
 class BenchError(Exception):
     """One line for the user, and the exit code that goes with it. Nothing measured so far is lost.
 
-    `hint` says how to go on, and ends the line.
+    `hint` says how to go on, and ends the line. `profile_must_change` says that the same profile would fail again.
     """
+
+    profile_must_change = False
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILURE, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -58,7 +60,7 @@ def writing(path: Path, *, hint: str | None = None) -> Iterator[None]:
     """A write that fails, since the disk is full or the folder read-only, is one line that names the file.
 
     Raises:
-        BenchError: as said.
+        BenchError: the file cannot be written.
     """
     try:
         yield

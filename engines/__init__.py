@@ -5,9 +5,12 @@ A new engine is one new file with a subclass of `Engine`: it is found by being h
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from engines.base import SHARED_OPTIONS, Engine, EngineConfig, EngineError, ReadBack
 from engines.probe import probe
@@ -17,7 +20,7 @@ from engines.telemetry.gpu import gpu_inventory
 
 __all__ = [
     "KINDS", "Engine", "EngineConfig", "EngineError", "ReadBack", "RunningEngine",
-    "create", "gpu_inventory", "probe", "running",
+    "check_options", "create", "gpu_inventory", "probe", "running",
 ]  # fmt: skip
 
 
@@ -42,15 +45,37 @@ KINDS = _kinds()
 """The engines that a profile may name: `kind` to class."""
 
 
+_EXPECTED = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
+
+
+def check_options(kind: str, options: Mapping[str, Any]) -> None:
+    """Check the names of an engine's options, and the types of their values.
+
+    Raises:
+        ValueError: names the option, and what was expected.
+    """
+    known = {**SHARED_OPTIONS, **KINDS[kind].own_options}
+    for name, value in options.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+            raise ValueError(f"options.{name}: unknown; {hint}")
+        wanted = known[name]
+        fits = (int, float) if wanted is float else (list, tuple) if wanted is list else (wanted,)
+        if not isinstance(value, fits) or (isinstance(value, bool) and wanted is not bool):
+            raise ValueError(f"options.{name}: {value!r} was given; expected {_EXPECTED[wanted]}")
+
+
 def create(config: EngineConfig) -> Engine:
     """The engine that a configuration asks for; without a `port` it gets a free one.
 
     Raises:
-        EngineError: it has an option that its kind does not know.
+        EngineError: its options are not what its kind takes.
     """
-    known = KINDS[config.kind].own_options | SHARED_OPTIONS
-    if unknown := config.options.keys() - known:
-        raise EngineError(f"{config.name}: options.{min(unknown)}: unknown; known are {', '.join(sorted(known))}")
+    try:
+        check_options(config.kind, config.options)
+    except ValueError as error:
+        raise EngineError(f"{config.name}: {error}") from None
     if config.port is None and KINDS[config.kind].started_here:
         config = replace(config, port=free_port(config.host))
     return KINDS[config.kind](config)

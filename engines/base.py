@@ -15,8 +15,8 @@ from engines.machine.vram import ModelShape
 from records.redaction import shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
-SHARED_OPTIONS = frozenset({"device", "allow_cotenants"})
-"""Options of every kind of engine; see docs/engines.md."""
+SHARED_OPTIONS: Mapping[str, type] = {"device": str, "allow_cotenants": bool}
+"""Options of every kind of engine, with the type of their values; see docs/engines.md."""
 
 
 class EngineError(Exception):
@@ -65,8 +65,8 @@ class Engine(ABC):
 
     kind: ClassVar[str]
     started_here: ClassVar[bool] = True
-    own_options: ClassVar[frozenset[str]] = frozenset()
-    """What `options` of a profile may hold besides SHARED_OPTIONS."""
+    own_options: ClassVar[Mapping[str, type]] = {}
+    """What `options` of a profile may hold besides SHARED_OPTIONS, with the type of its value; float takes integers."""
     ready_timeout_s: ClassVar[float] = 600.0
     """How long it may take to get ready where the profile says nothing: big weights take minutes to load."""
 

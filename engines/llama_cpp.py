@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ class LlamaCpp(Engine):
 
     kind: ClassVar[str] = "llama_cpp"
     # converter_python is for the driver, which makes the GGUF of `model = "convert:..."` before there is an engine.
-    own_options: ClassVar[frozenset[str]] = frozenset({"build", "converter_python"})
+    own_options: ClassVar[Mapping[str, type]] = {"build": str, "converter_python": str}
 
     def check(self) -> None:
         _require_gguf(self.config.name, self.config.model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import sys
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from engines.base import EngineError
@@ -15,7 +16,7 @@ class LlamaCppWheel(LlamaCpp):
     """The same server, options and read-back as `llama_cpp`; only where it comes from differs."""
 
     kind: ClassVar[str] = "llama_cpp_wheel"
-    own_options: ClassVar[frozenset[str]] = frozenset({"converter_python"})
+    own_options: ClassVar[Mapping[str, type]] = {"converter_python": str}
 
     def binary(self) -> str:
         """The Python that has the wheel; raises EngineError where it is missing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ class Pacing(Engine):
     """`options` are the fields of `Schedule`, such as ttft_ms and interval_ms. What it says is time stamps."""
 
     kind: ClassVar[str] = "pacing"
-    own_options: ClassVar[frozenset[str]] = frozenset(field.name for field in fields(Schedule))
+    own_options: ClassVar[Mapping[str, type]] = {field.name: type(field.default) for field in fields(Schedule)}
 
     def check(self) -> None:
         try:

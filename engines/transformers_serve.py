@@ -22,7 +22,7 @@ class TransformersServe(SafetensorsEngine):
     """`binary` is the `transformers` script of an environment of its own. It batches as many as its KV cache holds."""
 
     kind: ClassVar[str] = "transformers_serve"
-    own_options: ClassVar[frozenset[str]] = frozenset({"continuous_batching"})
+    own_options: ClassVar[Mapping[str, type]] = {"continuous_batching": bool}
 
     @property
     def model_name(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import string
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ class Xserv(SafetensorsEngine):
     """`xserv-server`. It ignores request fields that it does not know, so the probe must show what it obeys."""
 
     kind: ClassVar[str] = "xserv"
-    own_options: ClassVar[frozenset[str]] = frozenset({"argv", "swap_space_gb", "tp", "max_kv_blocks"})
+    own_options: ClassVar[Mapping[str, type]] = {"argv": list, "swap_space_gb": float, "tp": int, "max_kv_blocks": int}
 
     def check(self) -> None:
         super().check()

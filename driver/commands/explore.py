@@ -15,6 +15,7 @@ import requests
 
 from driver.errors import BenchError, ExitCode, writing
 from driver.profile.cell_options import scenarios
+from driver.profile.fields import complete_url, looks_like_url
 from driver.profile.read import EngineSection, Profile, load_profile
 from driver.run.engine_setup import make_engine, ready_timeout_s, request_extras
 from driver.run.launcher import Locust, last_line
@@ -49,7 +50,12 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
         load_prompts(prompts)
     except TaskError as error:
         raise BenchError(f"--prompts {error}", ExitCode.USAGE) from None
-    named = None if target.startswith(("http://", "https://")) else _section(target)
+    named = None if looks_like_url(target) else _section(target)
+    if named is None:
+        try:
+            target = complete_url(target)
+        except ValueError as error:
+            raise BenchError(str(error), ExitCode.USAGE) from None
     try:
         # Before the engine is started, which may take minutes. Locust's own word on it is lost above its table.
         require_free_port(WEB_HOST, port, instead="give another --port")

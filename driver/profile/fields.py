@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from driver.run.pinning import parse_cores
 from records import NAME
+
+
+def complete_url(text: str) -> str:
+    """The base URL that a user means: `localhost:8080` is `http://localhost:8080`.
+
+    Raises:
+        ValueError: it is no URL.
+    """
+    url = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable or any(character.isspace() for character in text):
+        raise ValueError(f"{text!r} was given; expected a URL such as http://127.0.0.1:8080")
+    return url
+
+
+def looks_like_url(text: str) -> bool:
+    """Whether a word on the command line means a server: it has a scheme, or is HOST:PORT."""
+    return text.startswith(("http://", "https://")) or bool(re.fullmatch(r"[\w.-]+:\d{1,5}(/\S*)?", text))
 
 
 class Section(BaseModel):

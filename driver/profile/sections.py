@@ -7,8 +7,9 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from driver.profile.cell_options import Options, check_options, exact_users, scenarios
-from driver.profile.fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable
+from driver.profile.fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable, complete_url
 from engines import KINDS
+from engines import check_options as check_engine_options
 from nightly.gate_rules import check_metrics, parse_choice
 from records import cell_name, workload_name
 
@@ -46,6 +47,11 @@ class EngineSection(Section):
     cores: Cores | None = None
     ready_timeout_s: Seconds | None = None
 
+    @field_validator("url")
+    @classmethod
+    def _whole_url(cls, value: str | None) -> str | None:
+        return None if value is None else complete_url(value)
+
     @field_validator("kind")
     @classmethod
     def _known_kind(cls, value: str) -> str:
@@ -60,6 +66,7 @@ class EngineSection(Section):
                 raise ValueError("a remote engine needs `url`, such as http://127.0.0.1:8080")
         elif self.url:
             raise ValueError('`url` is only for kind "remote"; this kind is started here')
+        check_engine_options(self.kind, self.options)
         return self
 
 

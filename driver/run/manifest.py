@@ -37,11 +37,18 @@ def profile_sha256(profile: Profile) -> str:
 def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workloads: dict[str, Any]) -> JsonObject:
     """Write the manifest of a new run, or read that of a run to be finished.
 
+    The profile of a run that has measured nothing yet may change: the probe may have rejected it.
+
     Raises:
         BenchError: the run was begun with another profile (exit code 2), or its manifest cannot be read.
     """
     if folder.manifest.exists():
-        manifest = _begun_with(folder, profile, workloads)
+        manifest = _read_manifest(folder)
+        if has_records(folder):
+            _require_same(folder, manifest, profile, workloads)
+        else:
+            asked = {"profile": profile.model_dump(mode="json"), "profile_sha256": profile_sha256(profile)}
+            manifest |= asked | {"workloads": workloads}
         # An earlier version wrote the secrets down.
         manifest["profile"] = shown_profile(manifest["profile"])
         manifest["resumed_utc"] = [*manifest.get("resumed_utc", []), utc_now()]
@@ -63,14 +70,23 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
     return manifest
 
 
-def _begun_with(folder: RunFolder, profile: Profile, workloads: dict[str, Any]) -> JsonObject:
-    """The manifest of a run that was begun with just this."""
+def has_records(folder: RunFolder) -> bool:
+    """Whether any request of a run was recorded."""
+    return any(path.stat().st_size for path in folder.path.glob("*/r*/*/requests*.jsonl"))
+
+
+def _read_manifest(folder: RunFolder) -> JsonObject:
     try:
         manifest = read_json(folder.manifest)
     except ValueError as error:
         raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
     if not isinstance(manifest.get("profile"), dict):
         raise BenchError(f"{folder.manifest}: holds no profile; the run cannot be finished, start a new one")
+    return manifest
+
+
+def _require_same(folder: RunFolder, manifest: JsonObject, profile: Profile, workloads: dict[str, Any]) -> None:
+    """Reject a profile, or workloads, that are not those which a run was begun with."""
     # Neither refused nor told: a key may have been changed since.
     before, now = (shown_profile(each) for each in (_as_of_today(manifest["profile"]), profile.model_dump(mode="json")))
     if changed := first_difference(before, now):
@@ -84,7 +100,6 @@ def _begun_with(folder: RunFolder, profile: Profile, workloads: dict[str, Any]) 
             f"{folder.path}: the workloads have changed since it was begun ({changed}); use another --run-id",
             ExitCode.USAGE,
         )
-    return manifest
 
 
 def first_difference(before: Any, now: Any, place: str = "") -> str | None:

@@ -1,4 +1,4 @@
-"""What read-back and probe show to be another thing than the profile asks for is not measured."""
+"""Rejects an engine whose read-back or probe contradicts the profile, and names the remedy."""
 
 from __future__ import annotations
 
@@ -16,30 +16,45 @@ def refuse_disproved(state: JsonObject, profile: Profile, name: str) -> None:
         name: the engine's name.
 
     Raises:
-        BenchError: naming what was disproved (exit code 3), unless the profile says `on_probe_failure = "void"`.
+        BenchError: naming each contradiction and its remedy (exit code 3), unless the profile says
+            `on_probe_failure = "void"`.
     """
-    found = disproved(state, fixed_length=any(cell.fixed_length for cell in profile.cells))
-    if found and profile.on_probe_failure == "refuse":
-        how = 'mend the engine, or set on_probe_failure = "void" to run it all the same'
-        raise BenchError(f"{name}: {'; '.join(found)}; {how}", ExitCode.VOID)
+    contradictions = disproved(state, fixed_length=any(cell.fixed_length for cell in profile.cells))
+    if contradictions and profile.on_probe_failure == "refuse":
+        anyway = 'on_probe_failure = "void" measures it all the same and marks the comparison void'
+        error = BenchError(f"{name}: {'; '.join(contradictions)}; {anyway}", ExitCode.VOID)
+        error.profile_must_change = True
+        raise error
 
 
 def disproved(state: JsonObject, *, fixed_length: bool) -> list[str]:
-    """What an engine was asked to be and provably is not. What it can't tell is not in here: the audit shows it."""
+    """What the engine provably is although the profile asks for something else, each with its remedy in brackets.
+
+    What the engine does not report is not in here: the audit shows it as unknown.
+    """
     asked, readback, probed = state["asked"], state.get("readback") or {}, state.get("probe") or {}
     found = []
-    context = readback.get("context_per_slot")
+    context, slots = readback.get("context_per_slot"), readback.get("slots")
     if context is not None and context < asked["max_seq_len"]:
-        found.append(f"each slot has {context:,} tokens of context, {asked['max_seq_len']:,} were asked for")
-    slots = readback.get("slots")
+        remedy = f"set max_seq_len = {context}, or start it with more context"
+        found.append(
+            f"each slot has {context:,} tokens of context; the profile asks for {asked['max_seq_len']:,} ({remedy})"
+        )
     if slots is not None and slots != asked["slots"]:
-        found.append(f"it runs {slots} slots, {asked['slots']} were asked for")
+        found.append(f"the server runs {slots} slots; the profile asks for {asked['slots']} (set slots = {slots})")
     if probed.get("thinking") is True and not asked["thinking"]:
-        found.append("it thinks although thinking is off")
+        off = "request_extras = { chat_template_kwargs = { enable_thinking = false } }"
+        found.append(f"it thinks although thinking is off (set thinking = true, or {off})")
     if fixed_length and probed.get("fixed_length") is False:
-        found.append("it does not obey a fixed output length")
+        own = "give its own word for ignore_eos in request_extras"
+        found.append(f"it does not obey a fixed output length (set fixed_length = false in the cells, or {own})")
     if probed.get("cache_hit") is True and not asked["cache"]:
-        found.append("it answers from its prompt cache although cold prompts are asked for")
+        cold = "request_extras = { cache_prompt = false }, or start it without a prefix cache"
+        found.append(
+            f"it answers from its prompt cache; the profile asks for cold prompts (set cache = true, or {cold})"
+        )
     if probed.get("sampling_accepted") is False:
-        found.append("it refuses the sampling that the profile asks for")
+        notes = "; ".join(probed.get("notes") or [])
+        why = f": {notes}" if notes else ""
+        found.append(f"it refuses the sampling that the profile asks for{why} (take those keys out of [sampling])")
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from driver.errors import BenchError, ExitCode, Stopped, writing
 from driver.profile.read import Profile
 from driver.run.engine_setup import from_here
-from driver.run.manifest import open_manifest
+from driver.run.manifest import has_records, open_manifest
 from driver.run.pinning import are_here
 from driver.run.plan import DEFAULT_OUT, lives, pending
 from driver.run.progress import Display
@@ -108,6 +108,9 @@ def _going_on(folder: RunFolder, profile_path: Path, out: Path) -> Iterator[None
         with writing(folder.path, hint=hint):
             yield
     except (BenchError, Stopped) as end:
+        if getattr(end, "profile_must_change", False):
+            # A run that has measured something is only finished with the profile that it began with.
+            hint = f"change the profile, then {'start a new run' if has_records(folder) else hint}"
         end.hint = hint
         raise
 

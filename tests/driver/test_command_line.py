@@ -70,7 +70,7 @@ def profile(workload: str = "arithmetic", max_tokens: int = 4) -> str:
         (["score", "gone"], "gone: no run.json there"),
         (["report", "gone"], "gone: no run.json there"),
         (["report", "gone.json"], "gone.json: No such file or directory; give a comparison-*.json of a run"),
-        (["explore", "localhost:8080"], "localhost: no such profile"),
+        (["explore", "localhost:99999"], "'localhost:99999' was given; expected a URL such as http://127.0.0.1:8080"),
         (["calibrate", "--streams", "few"], "--streams few: numbers above 0 with commas were expected"),
         (["nightly", "demo", "--baseline", "foo"], "--baseline: 'foo' was given; expected pinned, last-good"),
         (["build", "--cpu", "--cuda-arch", "120"], "--cpu and --cuda-arch exclude each other"),
@@ -153,12 +153,28 @@ def test_more_prompts_than_there_are_is_one_line(capsys: Capsys) -> None:
     assert "workload arithmetic: a subset of 800 was asked, but there are 60" in one_line(capsys)
 
 
+def measured() -> None:
+    """A record in the run, so that it can only be finished with what it began with."""
+    cell = Path("bench-out/r/a/r1/single.mine")
+    cell.mkdir(parents=True, exist_ok=True)
+    (cell / "requests.jsonl").write_text("{}\n")
+
+
+def test_a_run_that_measured_nothing_goes_on_with_a_changed_profile(capsys: Capsys) -> None:
+    for max_tokens in (4, 5):
+        assert cli(["run", profile(max_tokens=max_tokens), "--run-id", "r"]) == 4
+        assert "no server answers at http://127.0.0.1:9" in one_line(capsys)
+    manifest = read_json(Path("bench-out/r/run.json"))
+    assert manifest["profile"]["cells"][0]["max_tokens"] == 5 and len(manifest["resumed_utc"]) == 1
+
+
 def test_a_run_is_finished_only_with_the_profile_and_the_prompts_that_began_it(capsys: Capsys) -> None:
     mine = Path("mine.jsonl")
     mine.write_text('{"prompt": "one"}\n')
     assert cli(["run", profile("mine.jsonl"), "--run-id", "r"]) == 4
     assert "go on with: enginebench run p.toml --run-id r" in one_line(capsys)
     kept = Path("bench-out/r/workloads/mine.jsonl").read_bytes()
+    measured()
     assert cli(["run", profile("mine.jsonl", max_tokens=5), "--run-id", "r"]) == 2
     assert "was begun with another profile (cells[0].max_tokens: was 4, is 5)" in one_line(capsys)
     mine.write_text('{"prompt": "two"}\n')

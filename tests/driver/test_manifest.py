@@ -38,10 +38,16 @@ def test_a_difference_is_told_with_its_place(before: Any, now: Any, expected: st
     assert first_difference(before, now) == expected
 
 
+def with_a_record(run: Path) -> None:
+    (cell := run / "a/r1/single.arithmetic").mkdir(parents=True)
+    (cell / "requests.jsonl").write_text("{}\n")
+
+
 def test_a_run_goes_on_with_what_it_was_begun_with_and_nothing_else(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)
     assert len(open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)["resumed_utc"]) == 1
+    with_a_record(tmp_path)
     with pytest.raises(BenchError, match=r"engines\[0\]\.request_extras\.top_k: was null, is 1"):
         open_manifest(folder, profile(request_extras={"top_k": 1}), tmp_path / "p.toml", WORKLOADS)
     with pytest.raises(BenchError, match="workloads have changed since it was begun \\(arithmetic: was"):
@@ -63,7 +69,6 @@ def with_key(key: str) -> Profile:
         args=["--api-key", key, f"--hf-token={key}", "--seed", "1"],
         env={"HF_TOKEN": key, "HTTPS_PROXY": f"http://me:{key}@proxy:3128", "OMP_NUM_THREADS": "2"},
         request_extras={"top_k": 1, "extra": {"headers": [{"Authorization": f"Bearer {key}"}]}, "stop": ["a"]},
-        options={"api_key": key},
     )
 
 
@@ -86,6 +91,7 @@ def test_a_secret_that_was_changed_neither_stops_a_run_that_goes_on_nor_is_told(
     write_json(folder.manifest, manifest | {"profile": with_key("sk-first").model_dump(mode="json")})
     open_manifest(folder, with_key("sk-second"), tmp_path / "p.toml", WORKLOADS)
     assert "sk-" not in folder.manifest.read_text()
+    with_a_record(tmp_path)
     with pytest.raises(BenchError) as refused:
         open_manifest(folder, profile(url="http://me:sk-third@127.0.0.1:9/v1", args=["sk"]), tmp_path / "p", WORKLOADS)
     assert "args: was" in str(refused.value) and not re.search("sk-(first|second|third)", str(refused.value))

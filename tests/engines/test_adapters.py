@@ -12,7 +12,7 @@ import pytest
 import requests
 
 import engines
-from engines import KINDS, Engine, EngineConfig, EngineError, create
+from engines import KINDS, Engine, EngineConfig, EngineError, check_options, create
 from engines.process.exit_reason import explain_exit
 from tests.engines.helpers import model_folder, standin
 
@@ -132,8 +132,30 @@ def test_an_unknown_option_of_xserv_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_an_option_that_a_kind_does_not_have_is_named_whatever_the_kind(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(EngineError, match=r"options\.devise: unknown; known are .*device"):
+    with pytest.raises(EngineError, match=r"options\.devise: unknown; did you mean 'device'"):
         engine(tmp_path, kind, options={"devise": "cpu"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "value", "expected"),
+    [
+        ("xserv", "tp", "two", "a whole number"),
+        ("xserv", "tp", True, "a whole number"),
+        ("xserv", "argv", "server {port}", "a list"),
+        ("transformers_serve", "continuous_batching", "yes", "true or false"),
+        ("pacing", "ttft_ms", "5", "a number"),
+        ("llama_cpp", "device", 0, "text in quotes"),
+    ],
+)
+def test_an_options_value_of_another_type_is_named_with_what_was_expected(
+    kind: str, option: str, value: object, expected: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"options\.{option}: {value!r} was given; expected {expected}"):
+        check_options(kind, {option: value})
+
+
+def test_a_number_option_takes_a_whole_number() -> None:
+    check_options("xserv", {"swap_space_gb": 4, "tp": 2})
 
 
 @pytest.mark.parametrize("body", ["{}", '{"data": []}', '{"data": null}', '{"data": ["m"]}', "[]", '"m"', "{", ""])
