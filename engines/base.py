@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import requests
 
 from engines.machine.vram import ModelShape
-from records.redaction import shown_argv, shown_env
+from records.redaction import HIDDEN, shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
 SHARED_OPTIONS: Mapping[str, type] = {"device": str, "allow_cotenants": bool}
@@ -40,6 +40,7 @@ class EngineConfig:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     url: str | None = None
+    command: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     thinking: bool = False
     cache: bool = False
@@ -69,6 +70,9 @@ class Engine(ABC):
     """What `options` of a profile may hold besides SHARED_OPTIONS, with the type of its value; float takes integers."""
     ready_timeout_s: ClassVar[float] = 600.0
     """How long it may take to get ready where the profile says nothing: big weights take minutes to load."""
+
+    cwd: Path | None = None
+    """Where its process runs; None: in the program's own folder."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
@@ -105,6 +109,21 @@ class Engine(ABC):
     def shown_env(self) -> dict[str, str]:
         """The environment as it may be written down: values of names that look like secrets are hidden."""
         return shown_env(self.env())
+
+    def has_secrets(self) -> bool:
+        """Whether its command line or environment holds something that must not be written down."""
+        return self.argv() != self.shown_argv() or self.env() != self.shown_env()
+
+    def without_secrets(self, text: str) -> str:
+        """A text, such as a line of its log, without the secrets of its command line and environment."""
+        pairs = [*zip(self.argv(), self.shown_argv(), strict=True)]
+        env, shown = self.env(), self.shown_env()
+        pairs += [(value, shown[name]) for name, value in env.items()]
+        for value, safe in pairs:
+            secret = value.partition("=")[2] if safe.endswith(f"={HIDDEN}") else value
+            if value != safe and secret:
+                text = text.replace(secret, HIDDEN)
+        return text
 
     def on_gpu(self) -> bool:
         """Whether it is meant to run on the GPU, where there is one; `options.device = "cpu"` says no."""

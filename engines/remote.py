@@ -1,15 +1,14 @@
-"""Any server that speaks the API, at a URL: nothing is started, and nothing is believed that it does not tell."""
+"""Any server that speaks the API, at a URL: nothing is started."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
-from engines.base import Engine, EngineError, ReadBack, sha256_text
-from records.redaction import client_key, shown_url
+from engines.black_box import BlackBox
+from records.redaction import shown_url
 
 
-class Remote(Engine):
+class Remote(BlackBox):
     """A base URL. The API key comes from the environment and goes nowhere but into the header."""
 
     kind: ClassVar[str] = "remote"
@@ -28,29 +27,3 @@ class Remote(Engine):
 
     def argv(self) -> list[str]:
         return []
-
-    def is_ready(self) -> bool:
-        return self.answers("/health") or self.answers("/v1/models")
-
-    def auth(self) -> dict[str, str]:
-        try:
-            key = client_key()
-        except ValueError as error:
-            raise EngineError(f"{self.config.name}: {error}") from None
-        return {"Authorization": f"Bearer {key}"} if key else {}
-
-    def read_back(self) -> ReadBack:
-        props = self.get("/props")
-        settings = props.get("default_generation_settings") or {}
-        served = self.served_model()
-        model = served.get("id")
-        context = settings.get("n_ctx") or served.get("max_model_len")
-        version = self.get("/version").get("version")
-        return ReadBack(
-            build=props.get("build_info") or version,
-            # A server may use its model's path as a name; where it lies is nobody's business.
-            model=Path(model).name if model else None,
-            context_per_slot=context,
-            slots=props.get("total_slots"),
-            chat_template_sha256=sha256_text(props.get("chat_template")),
-        )

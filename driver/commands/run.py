@@ -74,7 +74,8 @@ def plan_text(profile: Profile, out: Path) -> str:
     lines = [f"profile {profile.name}: {profile.description}", f"baseline {profile.baseline}"]
     for number, life in enumerate(lives(profile), start=1):
         engine = life.engine
-        lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}, {count(engine.slots, 'slot')}")
+        slots = f", {count(engine.slots, 'slot')}" if engine.slots else ""
+        lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}{slots}")
         for cell in life.cells:
             asked = cell.requests or workloads[cell.workload_name].measured * cell.samples
             amount = f"{cell.duration_s:g} s" if cell.duration_s else count(asked, "request")

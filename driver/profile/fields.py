@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -50,7 +51,17 @@ def _some_cores(value: str) -> str:
     return value
 
 
+def _split(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            return tuple(shlex.split(value))
+        except ValueError as error:
+            raise ValueError(f"not a command line: {str(error).lower()}") from None
+    return _to_tuple(value)
+
+
 T = TypeVar("T")
+CommandLine = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Listed = Annotated[tuple[T, ...], BeforeValidator(_to_tuple)]
 Name = Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

@@ -21,7 +21,7 @@ def _shown(engine: JsonObject) -> JsonObject:
     for key, value in engine.items():
         if key == "env" and isinstance(value, dict):
             shown[key] = shown_env(value)
-        elif key == "args" and isinstance(value, list):
+        elif key in ("args", "command") and isinstance(value, list):
             shown[key] = shown_argv(value)
         elif key in ("options", "request_extras"):
             shown[key] = shown_fields(value)

@@ -7,11 +7,25 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from driver.profile.cell_options import Options, check_options, exact_users, scenarios
-from driver.profile.fields import Cores, Count, Listed, Name, Number, Positive, Seconds, Section, Variable, complete_url
+from driver.profile.fields import (
+    CommandLine,
+    Cores,
+    Count,
+    Listed,
+    Name,
+    Number,
+    Positive,
+    Seconds,
+    Section,
+    Variable,
+    complete_url,
+)
 from engines import KINDS
 from engines import check_options as check_engine_options
 from nightly.gate_rules import check_metrics, parse_choice
 from records import cell_name, workload_name
+
+DEFAULT_SLOTS = 4
 
 
 class Sampling(Section):
@@ -35,8 +49,9 @@ class EngineSection(Section):
     model: str | None = None
     model_name: str | None = None
     url: str | None = None
+    command: CommandLine = ()
     port: Annotated[int, Field(gt=0, lt=65536)] | None = None
-    slots: Positive = 4
+    slots: Positive | None = None
     max_seq_len: Positive | None = None
     threads: Positive | None = None
     binary: str | None = None
@@ -46,6 +61,14 @@ class EngineSection(Section):
     options: dict[str, Any] = Field(default_factory=dict)
     cores: Cores | None = None
     ready_timeout_s: Seconds | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _slots_of_its_kind(cls, values: Any) -> Any:
+        """A server that this program does not configure has the slots that it has."""
+        if isinstance(values, dict) and values.get("kind") not in ("remote", "command"):
+            return {"slots": DEFAULT_SLOTS, **values}
+        return values
 
     @field_validator("url")
     @classmethod
@@ -66,6 +89,8 @@ class EngineSection(Section):
                 raise ValueError("a remote engine needs `url`, such as http://127.0.0.1:8080")
         elif self.url:
             raise ValueError('`url` is only for kind "remote"; this kind is started here')
+        if bool(self.command) != (self.kind == "command"):
+            raise ValueError('kind "command" needs `command`, and no other kind takes it')
         check_engine_options(self.kind, self.options)
         return self
 

@@ -41,9 +41,18 @@ def model_path(section: EngineSection, display: Display) -> Path | None:
     """
     folder = conversion_source(section.model)
     if folder is None:
-        return resolve_model(section.model)
+        return resolve_model(section.model) or _model_in(section.command)
     python = section.options.get("converter_python")
     return convert(folder, None, python=Path(python) if python else None, source=None, say=display.say).path
+
+
+def _model_in(command: tuple[str, ...]) -> Path | None:
+    """The model that a command line names: a GGUF file or a Hugging Face folder. Its hash shows the same weights."""
+    for word in command[1:]:
+        path = from_here(word.rpartition("=")[2])
+        if (path.suffix == ".gguf" and path.is_file()) or (path / "config.json").is_file():
+            return path
+    return None
 
 
 def conversion_source(model: str | None) -> Path | None:
@@ -61,7 +70,7 @@ def engine_config(section: EngineSection, profile: Profile, model: Path | None) 
         model=from_here(model) if model else None,
         model_name=section.model_name,
         port=section.port,
-        slots=section.slots,
+        slots=section.slots or 1,
         max_seq_len=section.max_seq_len or profile.max_seq_len,
         threads=section.threads,
         # A bare name is looked up on PATH, and "build" is a word.
@@ -69,6 +78,7 @@ def engine_config(section: EngineSection, profile: Profile, model: Path | None) 
         args=section.args,
         env=section.env,
         url=section.url,
+        command=section.command,
         options=section.options,
         thinking=profile.thinking,
         cache=profile.cache,

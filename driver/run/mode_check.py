@@ -40,7 +40,7 @@ def disproved(state: JsonObject, *, fixed_length: bool) -> list[str]:
         found.append(
             f"each slot has {context:,} tokens of context; the profile asks for {asked['max_seq_len']:,} ({remedy})"
         )
-    if slots is not None and slots != asked["slots"]:
+    if slots is not None and asked["slots"] is not None and slots != asked["slots"]:
         found.append(f"the server runs {slots} slots; the profile asks for {asked['slots']} (set slots = {slots})")
     if probed.get("thinking") is True and not asked["thinking"]:
         off = "request_extras = { chat_template_kwargs = { enable_thinking = false } }"

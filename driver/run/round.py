@@ -100,7 +100,7 @@ def _initial_state(engine: Engine, life: Life, profile: Profile) -> JsonObject:
         "model": engine.model_name,
         "asked": {
             "max_seq_len": config.max_seq_len,
-            "slots": config.slots,
+            "slots": life.engine.slots,
             "context_per_slot": config.max_seq_len,
             "threads": config.threads,
             "thinking": config.thinking,

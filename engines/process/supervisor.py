@@ -1,11 +1,11 @@
 """The small process between driver and engine: whatever happens to the driver, the engine ends with it.
 
-    python -m engines.process.supervisor READ_FD STATUS_FD GRACE_S -- COMMAND...
+    python -m engines.process.supervisor READ_FD STATUS_FD GRACE_S FOLDER -- COMMAND...
 
-It starts COMMAND in a session of its own and waits for either end. The driver holds the other end of READ_FD open as
-long as it lives; when that end closes, by request or because the driver was killed, the whole family of COMMAND gets
-SIGTERM, and after GRACE_S seconds SIGKILL. On STATUS_FD goes one line: the pid, or why it could not be started. The
-exit code is the engine's; 128 + n where signal n ended it.
+It starts COMMAND in FOLDER, in a session of its own, and waits for either end. The driver holds the other end of
+READ_FD open as long as it lives; when that end closes, by request or because the driver was killed, the whole family of
+COMMAND gets SIGTERM, and after GRACE_S seconds SIGKILL. On STATUS_FD goes one line: the pid, or why it could not be
+started. The exit code is the engine's; 128 + n where signal n ended it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main() -> int:
     """Supervise one command; returns the exit code described above."""
-    read_fd, status_fd, grace_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    read_fd, status_fd, grace_s, folder = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
     command = sys.argv[sys.argv.index("--") + 1 :]
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_IGN)
     # Grandchildren that lose their parent become ours, so that none escapes by double fork.
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
-        child = subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent, stdin=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            command, cwd=folder, start_new_session=True, preexec_fn=_die_with_parent, stdin=subprocess.DEVNULL
+        )
     except OSError as error:
         os.write(status_fd, f"error {error.strerror}: {error.filename}\n".encode())
         return 127

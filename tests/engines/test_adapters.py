@@ -203,7 +203,7 @@ def test_an_engine_is_found_by_its_file(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.delitem(sys.modules, name)
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"remote", "llama_cpp_wheel", "pacing"}))
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"command", "remote", "llama_cpp_wheel", "pacing"}))
 def test_a_missing_binary_is_one_line(tmp_path: Path, kind: str) -> None:
     with pytest.raises(EngineError, match="no executable 'nowhere-to-be-found'"):
         replaced(engine(tmp_path, kind), binary="nowhere-to-be-found").argv()

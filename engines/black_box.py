@@ -1,0 +1,71 @@
+"""Servers of which only their HTTP API is known: `remote` (at a URL) and `command` (started by a command line)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from engines.base import Engine, EngineError, ReadBack, sha256_text
+from records.redaction import client_key
+
+NOT_THERE = (404, 405, 501)
+"""HTTP statuses of a path that a server does not have."""
+_METRIC = re.compile(r"^(vllm|llamacpp|sglang|tgi)[:_]", re.MULTILINE)
+
+
+class BlackBox(Engine):
+    """Believes only what a server reports of itself by `/props`, `/v1/models`, `/version` and `/metrics`."""
+
+    def is_ready(self) -> bool:
+        """`/health` decides where the server has one (llama.cpp: 503 while loading), else `/v1/models`."""
+        answer = self._fetch("/health")
+        if answer is None:
+            return False
+        if answer.status_code in NOT_THERE:
+            return self.answers("/v1/models")
+        return answer.status_code == 200
+
+    def auth(self) -> dict[str, str]:
+        try:
+            key = client_key()
+        except ValueError as error:
+            raise EngineError(f"{self.config.name}: {error}") from None
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def read_back(self) -> ReadBack:
+        props = self.get("/props")
+        settings = props.get("default_generation_settings") or {}
+        served = self.served_model()
+        model = served.get("id")
+        version = self.get("/version").get("version")
+        build, server = props.get("build_info"), self.server()
+        return ReadBack(
+            build=build or (" ".join(filter(None, [server, str(version)])) if version else None),
+            # A server may use its model's path as a name; where it lies is nobody's business.
+            model=Path(model).name if model else None,
+            context_per_slot=settings.get("n_ctx") or served.get("max_model_len"),
+            slots=props.get("total_slots"),
+            chat_template_sha256=sha256_text(props.get("chat_template")),
+            extra={"server": server} if server else {},
+        )
+
+    def server(self) -> str | None:
+        """Which program it is, by the owner of its model or the names of its metrics; None where neither tells."""
+        owner = self.served_model().get("owned_by")
+        if owner in ("llamacpp", "vllm", "sglang"):
+            return str(owner)
+        metrics = self._fetch("/metrics")
+        found = _METRIC.search(metrics.text) if metrics is not None and metrics.status_code == 200 else None
+        return found[1] if found else None
+
+    def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
+        """The dialect of the server that answers: caches off and thinking off can be said to some of them only."""
+        extras = super().request_extras(fixed_length=fixed_length)
+        thinking = {"chat_template_kwargs": {"enable_thinking": self.config.thinking}}
+        match self.server():
+            case "llamacpp":
+                return {**extras, **thinking, "cache_prompt": self.config.cache, "min_p": 0.0, "repeat_penalty": 1.0}
+            case "vllm" | "sglang":
+                return {**extras, **thinking, "min_p": 0.0, "repetition_penalty": 1.0}
+        return extras
