@@ -61,7 +61,7 @@ def _read_fat_binary(data: mmap.mmap, at: int, seen: set[tuple[int, int]]) -> in
     if at + _HEADER.size > len(data):
         return len(data)
     _, version, header, size = _HEADER.unpack_from(data, at)
-    end = at + header + size
+    end: int = at + header + size
     if version != 1 or header != _HEADER.size or end > len(data):
         return at + len(_MAGIC)
     entry = at + header
@@ -70,5 +70,5 @@ def _read_fat_binary(data: mmap.mmap, at: int, seen: set[tuple[int, int]]) -> in
         if kind not in {_PTX, _MACHINE_CODE} or not entry_header:
             break
         seen.add((kind, struct.unpack_from("<I", data, entry + _ARCHITECTURE_OFFSET)[0]))
-        entry += entry_header + entry_size
+        entry += int(entry_header) + int(entry_size)
     return end
