@@ -5,6 +5,7 @@ Cells are looked at one by one: read, measured, audited, graded, and let go agai
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 from records import JsonObject, RunFolder, workload_name
@@ -57,7 +58,9 @@ def compare_runs(
     both = two_runs.merged(*runs, engine_a, engine_b)
     comparison = compare_run(both, created=created, extra_audit=two_runs.manifest_rows(*runs, engine_a, engine_b))
     comparison["run_id"] = f"{a.run_id} / {b.run_id}"
-    comparison["provenance"]["commands"] = [f"enginebench compare {a.run_id} {b.run_id}"]
+    engines = (("--engine-a", engine_a), ("--engine-b", engine_b))
+    chosen = [word for option, name in engines if name for word in (option, name)]
+    comparison["provenance"]["commands"] = [shlex.join(["enginebench", "compare", str(a.path), str(b.path), *chosen])]
     return comparison
 
 

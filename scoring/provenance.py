@@ -51,7 +51,8 @@ def provenance(run: Run) -> JsonObject:
         "max_seq_len": profile.get("max_seq_len"),
         "objectives": profile.get("objectives"),
         "engines": {engine: _engine(run, engine) for engine in run.engines},
-        "commands": [
+        "commands": manifest.get("commands")
+        or [
             *([f"enginebench run {path}"] if path else []),
             f"enginebench compare {run.folder.run_id}",
         ],

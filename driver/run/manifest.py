@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,12 @@ def profile_sha256(profile: Profile) -> str:
     return hashlib.sha256(shown.model_dump_json().encode()).hexdigest()
 
 
-def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workloads: dict[str, Any]) -> JsonObject:
+def open_manifest(
+    folder: RunFolder, profile: Profile, profile_path: Path, workloads: dict[str, Any], commands: Sequence[str] = ()
+) -> JsonObject:
     """Write the manifest of a new run, or read that of a run to be finished.
+
+    `commands` are the command lines that make the run and its comparison again.
 
     The profile of a run that has measured nothing yet may change: the probe may have rejected it.
 
@@ -65,6 +70,7 @@ def open_manifest(folder: RunFolder, profile: Profile, profile_path: Path, workl
             "git": describe_git(),
             "seeds": {"workloads": profile.seed, "load": profile.seed},
             "workloads": workloads,
+            "commands": list(commands),
         }
     write_json(folder.manifest, manifest)
     return manifest

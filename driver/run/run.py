@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ from driver.run.pinning import are_here
 from driver.run.plan import DEFAULT_OUT, lives, pending
 from driver.run.progress import Display
 from driver.run.prompts import load_workloads, write_workloads
+from driver.run.reproduce import compare_command, run_command
 from driver.run.round import run_life
 from driver.run.token_counts import count_in_run, open_tokenizer
 from records import NAME, RunFolder, read_json, write_json
@@ -59,7 +59,8 @@ def run_profile(
         (folder.path / _LOCK).touch()
     with _locked(folder):
         described = {name: workload.described for name, workload in workloads.items()}
-        manifest = open_manifest(folder, profile, profile_path, described)
+        commands = [run_command(profile_path, out), compare_command(folder)]
+        manifest = open_manifest(folder, profile, profile_path, described, commands)
         with _going_on(folder, profile_path, out):
             write_workloads(folder, workloads)
             started = time.monotonic()
@@ -101,9 +102,7 @@ def require_run_id(run_id: str) -> None:
 @contextmanager
 def _going_on(folder: RunFolder, profile_path: Path, out: Path) -> Iterator[None]:
     """Whatever stops a run says how to go on with it."""
-    again = ["enginebench", "run", str(profile_path), "--run-id", folder.run_id]
-    again += [] if out == DEFAULT_OUT else ["--out", str(out)]
-    hint = f"go on with: {shlex.join(again)}"
+    hint = f"go on with: {run_command(profile_path, out, '--run-id', folder.run_id)}"
     try:
         with writing(folder.path, hint=hint):
             yield
