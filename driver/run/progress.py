@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live display on a terminal, plain lines in a log."""
+"""What a person sees while a run goes on: one live table on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import orjson
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 from records import Record
 from records.timing import timing
 from records.wording import count
 from reporting.escape import terminal
+
+_WIDE = 100
+"""Columns from which a terminal shows each cell in one line."""
 
 
 class CaptureTail:
@@ -31,6 +36,7 @@ class CaptureTail:
         self.done = 0
         self.errors = 0
         self._ttft_ms: list[float] = []
+        self._tpot_ms: list[float] = []
         self._tokens = 0
         self._first_sent: int | None = None
         self._last_end = 0
@@ -63,90 +69,170 @@ class CaptureTail:
         if not record.ok:
             self.errors += 1
             return
-        ttft_ms = timing(record).ttft_ms
-        if ttft_ms is not None and record.sent_ns is not None:
+        times = timing(record)
+        if (ttft_ms := times.ttft_ms) is not None and record.sent_ns is not None:
             self._ttft_ms.append(ttft_ms)
+            if times.tpot_ms is not None:
+                self._tpot_ms.append(times.tpot_ms)
             self._tokens += record.completion_tokens or 0
             self._first_sent = min(self._first_sent or record.sent_ns, record.sent_ns)
             self._last_end = max(self._last_end, record.end_ns)
 
-    def figures(self) -> str:
-        """Live figures for the display only; reports compute theirs from the records."""
+    @property
+    def ttft_ms(self) -> float | None:
+        """Median time to first token so far. Reports compute their figures from the records."""
+        return median(self._ttft_ms) if self._ttft_ms else None
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """Median time per output token so far."""
+        return median(self._tpot_ms) if self._tpot_ms else None
+
+    @property
+    def tok_s(self) -> float | None:
+        """Output tokens per second from the first send to the last end so far."""
         if not self._ttft_ms or not self._first_sent:
-            return f"{self.errors} failed" if self.errors else ""
-        rate = self._tokens / max((self._last_end - self._first_sent) / 1e9, 1e-9)
-        text = f"TTFT {median(self._ttft_ms):.0f} ms, {rate:.0f} tok/s"
-        return f"{text}, {self.errors} failed" if self.errors else text
+            return None
+        return self._tokens / max((self._last_end - self._first_sent) / 1e9, 1e-9)
+
+    def figures(self) -> str:
+        """The figures so far in words, for a log."""
+        words = [
+            f"{name}{value:.0f} {unit}"
+            for name, value, unit in (("TTFT ", self.ttft_ms, "ms"), ("", self.tok_s, "tok/s"))
+            if value is not None
+        ]
+        return ", ".join([*words, *([f"{self.errors} failed"] if self.errors else [])])
 
 
 class Display:
-    """Progress over a whole run. Everything goes to stderr: stdout is for results."""
+    """Progress over a whole run: on a terminal one table that grows, else plain lines.
+
+    Everything goes to stderr: stdout is for results. Use it as a context manager around a run.
+    """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._console = Console(stderr=True, quiet=quiet, soft_wrap=True, highlight=False)
+        self._console = Console(stderr=True, quiet=quiet, highlight=False)
         self.live = sys.stderr.isatty() and not quiet
         self._started = time.monotonic()
-        self._cells_done = 0
+        self._cells: list[CellProgress] = []
+        self._table: Live | None = None
         self.cells_total = 0
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._table:
+            self._table.stop()
+            self._table = None
 
     def say(self, message: str) -> None:
         """One line of what happens now; a message may quote an engine: neither escape sequence nor markup works."""
-        elapsed = time.monotonic() - self._started
-        line = f"[{int(elapsed // 60):02d}:{int(elapsed % 60):02d}] {terminal(message, limit=None)}"
-        self._console.print(line, markup=False, emoji=False)
+        line = f"[{_clock(time.monotonic() - self._started)}] {terminal(message, limit=None)}"
+        self._console.print(line, markup=False, emoji=False, soft_wrap=True)
 
     @contextmanager
-    def cell(self, label: str, total: int | None, capture: Path, *, seen: bool = False) -> Iterator[_CellDisplay]:
+    def cell(self, label: str, total: int | None, capture: Path, *, seen: bool = False) -> Iterator[CellProgress]:
         """Show one cell; the yielded object's `tick()` is called while it runs. `seen` skips what is there already."""
-        self._cells_done += 1
         tail = CaptureTail(capture)
         if seen:
             tail.skip()
-        title = f"cell {self._cells_done}/{self.cells_total} {label}"
+        title = f"cell {len(self._cells) + 1}/{self.cells_total} {label}"
+        cell = CellProgress(label, title, tail, total, None if self.live else self.say)
+        self._cells.append(cell)
+        if self.live and self._table is None:
+            self._table = Live(console=self._console, get_renderable=self._render, refresh_per_second=4)
+            self._table.start()
         if not self.live:
             self.say(f"{title}: started" + (f", {count(total, 'request')}" if total else ""))
-            shown = _CellDisplay(tail, total, None, None, self.say, title)
-            yield shown
-            tail.read()
-            self._say_end(title, tail)
-            return
-        bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=12), MofNCompleteColumn(),
-            TimeRemainingColumn(), TextColumn("left  {task.fields[figures]}"), console=self._console, transient=True,
-        )  # fmt: skip
-        with bar:
-            task = bar.add_task(title, total=total, figures="")
-            yield _CellDisplay(tail, total, bar, task, self.say, title)
-        tail.read()
-        self._say_end(title, tail)
+        yield cell
+        cell.end()
 
-    def _say_end(self, title: str, tail: CaptureTail) -> None:
-        figures = tail.figures()
-        self.say(f"{title}: {count(tail.done, 'request')}" + (f", {figures}" if figures else ""))
+    def _render(self) -> Table | Text:
+        """The cells so far, the newest last, as many as the terminal has lines for."""
+        narrow = self._console.width < _WIDE
+        lines = max(self._console.height - 4, 2) // (2 if narrow else 1)
+        cells = self._cells[-lines:]
+        heading = f"cell ({len(self._cells)} of {self.cells_total})"
+        if narrow:
+            return Text("\n").join([Text(heading, style="dim"), *(cell.two_lines() for cell in cells)])
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column(heading, overflow="fold")
+        for name in ("requests", "TTFT ms", "TPOT ms", "tok/s", "failed", "time"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for cell in cells:
+            tail = cell.tail
+            figures = ("" if v is None else f"{v:,.0f}" for v in (tail.ttft_ms, tail.tpot_ms, tail.tok_s))
+            failed = Text(str(tail.errors or ""), style="red")
+            table.add_row(cell.styled_label, cell.requests, *figures, failed, cell.time)
+        return table
 
 
-class _CellDisplay:
+class CellProgress:
+    """How far one cell is. In a log it says so every twenty seconds."""
+
     _QUIET_S = 20.0
 
     def __init__(
-        self, tail: CaptureTail, total: int | None, bar: Progress | None, task: Any, say: Any, title: str
+        self, label: str, title: str, tail: CaptureTail, total: int | None, say: Callable[[str], None] | None
     ) -> None:
-        self._tail, self._total, self._bar, self._task, self._say, self._title = tail, total, bar, task, say, title
+        self.label = label
+        self.tail = tail
+        self.running = True
+        self._title, self._total, self._say = title, total, say
         self._started = self._said = time.monotonic()
+        self._took_s = 0.0
+
+    @property
+    def requests(self) -> str:
+        """Ended of asked."""
+        return f"{self.tail.done}/{self._total}" if self._total else str(self.tail.done)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that remain at this pace; None where nobody knows."""
+        if not self._total or not self.tail.done:
+            return None
+        return (time.monotonic() - self._started) / self.tail.done * max(0, self._total - self.tail.done)
+
+    @property
+    def time(self) -> str:
+        """What the cell took; while it runs, what is left."""
+        if not self.running:
+            return _clock(self._took_s)
+        return f"-{_clock(self.left_s)}" if self.left_s is not None else _clock(time.monotonic() - self._started)
+
+    @property
+    def styled_label(self) -> Text:
+        """The cell's name, quiet once it is done."""
+        return Text(terminal(self.label), style="" if self.running else "dim")
+
+    def two_lines(self) -> Text:
+        """The cell on a narrow terminal: its name, and its figures below."""
+        words = [f"{self.requests} requests", *filter(None, [self.tail.figures()]), self.time]
+        return self.styled_label + Text(f"\n  {', '.join(words)}")
 
     def tick(self) -> None:
-        """Bring the display up to date; in a log one line every twenty seconds."""
-        self._tail.read()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._tail.done, figures=self._tail.figures())
-            return
+        """Bring the display up to date."""
+        self.tail.read()
         now = time.monotonic()
-        if now - self._said >= self._QUIET_S:
+        if self._say and now - self._said >= self._QUIET_S:
             self._said = now
-            left = ""
-            if self._total and self._tail.done:
-                left = f", about {(now - self._started) / self._tail.done * (self._total - self._tail.done):.0f} s left"
-            self._say(f"{self._title}: {self._tail.done}/{self._total or '?'} {self._tail.figures()}{left}")
+            left = f", about {self.left_s:.0f} s left" if self.left_s is not None else ""
+            self._say(f"{self._title}: {self.tail.done}/{self._total or '?'} {self.tail.figures()}{left}")
+
+    def end(self) -> None:
+        """Take in what came last; a log gets the cell's figures."""
+        self.tail.read()
+        self.running, self._took_s = False, time.monotonic() - self._started
+        if self._say:
+            figures = self.tail.figures()
+            self._say(f"{self._title}: {count(self.tail.done, 'request')}" + (f", {figures}" if figures else ""))
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds // 60):02d}:{int(seconds % 60):02d}"
 
 
 @contextmanager

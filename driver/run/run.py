@@ -64,7 +64,8 @@ def run_profile(
         with _going_on(folder, profile_path, out):
             write_workloads(folder, workloads)
             started = time.monotonic()
-            all_ok = _live(folder, profile, display, keep_raw=keep_raw)
+            with display:
+                all_ok = _live(folder, profile, display, keep_raw=keep_raw)
             if tokenizer is not None:
                 count_in_run(folder, [engine.name for engine in profile.engines], tokenizer)
             manifest["took_s"] = round(time.monotonic() - started, 1)

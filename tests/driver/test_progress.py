@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import re
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from driver.run.progress import CaptureTail, Display
+from records import Record
 from records.wording import count
 
 
-def line(**changes: object) -> str:
-    record = {"phase": "measure", "status": "ok", "sent_ns": 0, "first_token_ns": 10**7, "end_ns": 10**9}
-    return json.dumps({**record, "sent_ns": 1, "completion_tokens": 50, **changes}) + "\n"
+def line(**changes: Any) -> str:
+    """A record of 50 tokens, 20 ms apart, the first after 10 ms."""
+    arrivals = [1 + (10 + 20 * i) * 10**6 for i in range(50)]
+    record = Record(
+        id="i", engine="a", cell="single.perf", round=1, worker="w", user=0, seq=0, attempt=1, workload="perf",
+        prompt_id="p", prompt_sha256="0", sample=0, phase="measure", connect_ns=None, scheduled_ns=None, sent_ns=1,
+        end_ns=1 + 10**9, first_token_ns=arrivals[0], last_token_ns=arrivals[-1], chunk_ns=arrivals,
+        chunk_chars=[1] * 50, completion_tokens=50,
+    )  # fmt: skip
+    return dataclasses.replace(record, **changes).to_json_line()
 
 
 def test_measured_requests_are_counted_as_they_come_and_a_line_half_written_waits(tmp_path: Path) -> None:
@@ -50,3 +62,27 @@ def test_a_line_that_quotes_an_engine_moves_no_cursor_and_is_shown_as_it_is(caps
     Display().say("a: \x1b[2Jgone\rand\nback [red]not red[/red] :warning: \u202eright to left")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("a: ␛[2Jgone␍and␤back [red]not red[/red] :warning: ⟨U+202E⟩right to left")
+
+
+def test_a_terminal_gets_one_table_of_all_cells_that_fits(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    path.write_text(line() * 3 + line(status="error"))
+    for width in (60, 80, 120):
+        display = Display()
+        display.live, display.cells_total = True, 2
+        out = StringIO()
+        display._console = Console(file=out, width=width, height=20, force_terminal=True)
+        with display:
+            for label in ("llama-4slots r1 concurrent_4.perf-short", "llama-1slot r1 concurrent_4.perf-short"):
+                with display.cell(label, 4, path) as cell:
+                    cell.tick()
+        rows = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue()).replace("\r", "\n").splitlines()
+        assert max(len(row) for row in rows) <= width
+        newest = rows[max(i for i, row in enumerate(rows) if row.startswith("cell (2 of 2)")) :]
+        assert any(row.startswith("llama-1slot r1 concurrent_4.perf-short") for row in newest)
+        figures = (
+            ["4/4", "10", "20", "150", "1"]
+            if width >= 100
+            else ["4/4", "requests,", "TTFT", "10", "ms,", "150", "tok/s,", "1", "failed,"]
+        )
+        assert any(row.split()[-len(figures) - 1 : -1] == figures for row in newest), newest
