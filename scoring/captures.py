@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from records import ASKED_AGAIN, CellFolder, JsonObject, Phase, Record, read_json, read_json_lines
-from records.timing import Timing, has_gaps, known_tokens, timing, tokens_per_event
+from records.timing import Timing, has_gaps, in_order, known_tokens, timing, tokens_per_event
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -120,6 +120,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     timings_of: list[Timing] = []
     streamed: list[bool] = []
     token_events: list[bool] = []
+    ordered: list[bool] = []
     stamps, tokens, counts = array("q"), array("i"), array("q", [0])
     try:
         for _, row in read_json_lines(folder.requests):
@@ -142,6 +143,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
             stamps.extend(array("q", chunks))
             record = Record.from_dict(row)
             timings_of.append(timing(record))
+            ordered.append(in_order(record))
             streamed.append(has_gaps(record))
             token_events.append(tokens_per_event(record) is not None)
             known = known_tokens(record)
@@ -168,6 +170,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     frame["connect_ms"] = connects
     offsets = np.cumsum(np.frombuffer(counts, dtype=np.int64))
     frame["chunks"] = np.diff(offsets)
+    frame["in_order"] = ordered
     frame["chars"] = [len(text) + len(thought) for text, thought in zip(texts, reasonings, strict=True)]
     frame["thought"] = [bool(thought.strip()) or _thinks(text) for text, thought in zip(texts, reasonings, strict=True)]
     frame["ok"] = frame["status"] == "ok"

@@ -222,7 +222,8 @@ class RunBuilder:
             place.path.mkdir(parents=True, exist_ok=True)
             with place.requests.open("w", encoding="ascii") as out:
                 out.writelines(record.to_json_line() for record in records)
-            write_json(place.scenario, self.scenarios[engine, number, cell])
+            scenario = self.scenarios[engine, number, cell]
+            write_json(place.scenario, {"counts": counts_of(records)} | scenario)
         return folder
 
     def _section(self, scenario: str, workload: str, **more: Any) -> None:
@@ -262,7 +263,6 @@ class RunBuilder:
         measured = [record for record in records if record.measured]
         _mark_drain(measured, users)
         self.records[engine, number, cell] = records
-        counts = {phase: sum(r.phase == phase for r in records) for phase in ("warmup", "measure", "drain")}
         self.scenarios[engine, number, cell] = {
             "schema": 1,
             "engine": engine,
@@ -276,7 +276,7 @@ class RunBuilder:
                 "requests": len(measured),
                 "shape": "closed",
                 "duration_s": None,
-                "warmup": counts["warmup"],
+                "warmup": len(records) - len(measured),
                 "max_tokens": max_tokens or (jobs[0].tokens if jobs else 0),
                 "fixed_length": fixed_length,
                 "samples": 1,
@@ -286,8 +286,6 @@ class RunBuilder:
             },
             "measure_start_ns": measure_start,
             "measure_end_ns": self._clock_ns,
-            "counts": counts
-            | {"ok": sum(r.ok for r in measured), "error": sum(not r.ok for r in measured), "errors_by_kind": {}},
             "client": {
                 "loop_lag_ms_p50": 0.05,
                 "loop_lag_ms_p99": 0.6,
@@ -380,6 +378,14 @@ class _Job:
         if self.error:
             fail(record, self.error)
         return record
+
+
+def counts_of(records: Sequence[Record]) -> JsonObject:
+    """The counts of scenario.json, as the load process keeps them."""
+    measured = [record for record in records if record.measured]
+    phases = {phase: sum(record.phase == phase for record in records) for phase in ("warmup", "measure", "drain")}
+    ok = sum(record.ok for record in measured)
+    return phases | {"ok": ok, "error": len(measured) - ok, "errors_by_kind": {}}
 
 
 def fail(record: Record, kind: str = ErrorKind.ABORTED) -> None:

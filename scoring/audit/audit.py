@@ -7,11 +7,13 @@ counts as a warning. What each check means, and its limits, is in docs/methodolo
 from __future__ import annotations
 
 # Importing a group of checks registers them; the order here is the order of the audit's rows.
+import scoring.audit.answers
 import scoring.audit.engine
 import scoring.audit.load
 import scoring.audit.machine
 import scoring.audit.requests
-import scoring.audit.responses  # noqa: F401
+import scoring.audit.responses
+import scoring.audit.streams  # noqa: F401
 from records import JsonObject
 from scoring.audit.model import CELL_CHECKS, ENGINE_CHECKS, CellFacts, EngineFacts, Finding
 

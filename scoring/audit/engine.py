@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from records.wording import count
-from scoring.audit.model import EngineFacts, Finding, engine_check, failed, not_applicable, passed, unknown, warned
+from scoring.audit.model import (
+    EngineFacts,
+    Finding,
+    Status,
+    engine_check,
+    failed,
+    not_applicable,
+    passed,
+    unknown,
+    warned,
+)
 from scoring.runs import Round
 
 
@@ -88,6 +99,48 @@ def same_build_in_all_rounds(facts: EngineFacts) -> Finding:
     return passed(f"build {_readback(facts.rounds[0], 'build') or 'unknown'} in every round")
 
 
+@engine_check("same model as the baseline")
+def same_model(facts: EngineFacts) -> Finding:
+    """The model's name and the chat template are the baseline's, as far as both engines report them.
+
+    Names are free text (a file's, a repository's, an alias), so another name is a warning, unless the weights are
+    known to be the same. Names with different sizes, such as 8b and 1b, are two models.
+    """
+    if facts.is_baseline:
+        return not_applicable("compared with the baseline, for the candidates")
+    baseline = facts.run.rounds.get(facts.run.baseline, [])
+    mine, theirs = (_reported(lives, "model") for lives in (facts.rounds, baseline))
+    if not mine or not theirs:
+        return unknown("the model's name is not reported by both engines")
+    told = f"model {', '.join(sorted(mine))}, in the baseline {', '.join(sorted(theirs))}"
+    sizes, base_sizes = _sizes(mine), _sizes(theirs)
+    same_hash = same_weights(facts).status is Status.PASS
+    if sizes and base_sizes and sizes != base_sizes and not same_hash:
+        return failed(f"{told}: the sizes differ")
+    templates = _reported(facts.rounds, "chat_template_sha256"), _reported(baseline, "chat_template_sha256")
+    if all(templates) and templates[0] != templates[1]:
+        return warned(f"chat template {_short(templates[0])}, in the baseline {_short(templates[1])}; {told}")
+    if {_stem(name) for name in mine} != {_stem(name) for name in theirs} and not same_hash:
+        return warned(f"{told}: is it the same model?")
+    return passed(told)
+
+
+def _reported(lives: list[Round], name: str) -> set[str]:
+    return {str(value) for life in lives if (value := _readback(life, name)) is not None}
+
+
+def _stem(model: str) -> str:
+    """A model's name without folders and the ending of its file."""
+    return model.rstrip("/").rpartition("/")[2].lower().removesuffix(".gguf")
+
+
+def _sizes(models: set[str]) -> set[str]:
+    """The numbers of parameters in the names: {"8b"} of Qwen3-8B, {"30b", "a3b"} of Qwen3-30B-A3B."""
+    return {
+        size for model in models for size in re.findall(r"(?<![a-z0-9.])a?\d+(?:\.\d+)?[bm](?![a-z0-9])", model.lower())
+    }
+
+
 @engine_check("same sampling asked")
 def same_sampling(facts: EngineFacts) -> Finding:
     """The engine was asked for the sampling that the profile and the baseline have, and did not refuse it."""
@@ -168,10 +221,14 @@ def alive(facts: EngineFacts) -> Finding:
             return unknown("engine.json does not say how the engine ended")
         if reason != "asked":
             return failed(f"the engine's life ended otherwise: {reason}")
-        if life.earlier:
-            times = len(life.earlier) + 1
+        served = [earlier for earlier in life.earlier if earlier.get("ready_s") is not None]
+        if served:
+            times = len(served) + 1
             return warned(f"started {times} times in this round: the run was interrupted and finished later")
-        return passed("it ran from start to stop in one life")
+        if life.earlier:
+            attempts = count(len(life.earlier), "start")
+            return passed(f"it ran from start to stop in one process; {attempts} before it ended before it was ready")
+        return passed("it ran from start to stop in one process")
 
     return facts.each(check)
 

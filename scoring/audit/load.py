@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from records import Phase
 from records.wording import count
 from scoring.audit.model import (
     CellFacts,
@@ -73,6 +74,30 @@ def complete(facts: CellFacts) -> Finding:
         if wanted_n and not by_time and measured != wanted_n:
             return failed(f"{count(measured, 'measured request')} in the records, {wanted_n:,} asked")
         return passed(f"{count(measured, 'measured request')}, ended as asked")
+
+    return facts.each(check)
+
+
+@cell_check("records as counted")
+def as_counted(facts: CellFacts) -> Finding:
+    """requests.jsonl holds the requests that the load process counted: a cut file must not pass for a short cell."""
+
+    def check(round_: RoundFacts) -> Finding:
+        counts = round_.capture.scenario.get("counts")
+        if not counts:
+            return unknown("scenario.json does not say how many requests there were")
+        frame = round_.figures.requests
+        phases = frame["phase"].value_counts()
+        measured = frame[frame["phase"] != Phase.WARMUP.value]
+        found = {phase.value: int(phases.get(phase.value, 0)) for phase in Phase}
+        found |= {"ok": int(measured["ok"].sum()), "error": int((~measured["ok"]).sum())}
+        # The load process of a resumed cell counts its own part, so that the file may hold more.
+        resumed = bool(round_.capture.earlier)
+        for name, number in found.items():
+            counted = int(counts.get(name) or 0)
+            if number < counted or (number > counted and not resumed):
+                return failed(f"{number:,} {name} requests in the records, the load process counted {counted:,}")
+        return passed(f"{count(len(frame), 'record')}, as counted")
 
     return facts.each(check)
 

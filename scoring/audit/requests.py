@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from records.wording import count
-from scoring.audit.model import CellFacts, Finding, RoundFacts, cell_check, failed, not_applicable, passed, unknown
+from scoring.audit.model import (
+    CellFacts,
+    Finding,
+    RoundFacts,
+    cell_check,
+    failed,
+    not_applicable,
+    passed,
+    unknown,
+    warned,
+)
 
 SAMPLERS = (
     *("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty", "seed"),
@@ -52,6 +62,24 @@ def warmup_apart(facts: CellFacts) -> Finding:
         if both:
             return failed(f"{len(both)} of {len(warm)} warm-up prompts were measured too")
         return passed(f"{len(warm)} warm-up prompts, none of them measured")
+
+    return facts.each(check)
+
+
+@cell_check("warm-up answered")
+def warmup_answered(facts: CellFacts) -> Finding:
+    """The warm-up requests were answered: an engine that refused them is measured cold."""
+
+    def check(round_: RoundFacts) -> Finding:
+        frame = round_.figures.requests
+        warm = frame[frame["phase"] == "warmup"]
+        if warm.empty:
+            return not_applicable("no warm-up request")
+        bad = warm[~warm["ok"]]
+        if len(bad):
+            kinds = ", ".join(sorted(set(bad["error_kind"].astype(str))))
+            return warned(f"{len(bad)} of {count(len(warm), 'warm-up request')} failed ({kinds}): it was measured cold")
+        return passed(f"all {count(len(warm), 'warm-up request')}")
 
     return facts.each(check)
 

@@ -160,13 +160,21 @@ def never_restarted(facts: CellFacts) -> Finding:
 
 @cell_check("usage plausible")
 def usage_plausible(facts: CellFacts) -> Finding:
-    """Usage against the stream: no more chunks with text than tokens, no more tokens than the text can hold."""
+    """Usage against the stream and the request: no more chunks with text than tokens, no more tokens than the text can
+    hold, none beyond max_tokens.
+    """
 
     def check(round_: RoundFacts) -> Finding:
         good = round_.figures.good
         told = good[good["completion_tokens"].gt(0)]
         if told.empty:
             return unknown("no usage: the tokens of the answers are not known")
+        over = told[told["completion_tokens"].gt(told["max_tokens"])]
+        if len(over):
+            return failed(
+                f"{len(over)} of {count(len(told), 'answer')} have more tokens than max_tokens allowed, such as"
+                f" {over['completion_tokens'].iloc[0]:,.0f} of {over['max_tokens'].iloc[0]:,.0f}"
+            )
         silent = len(good) - len(told)
         per_token = told["chunks"] / told["completion_tokens"]
         most = told["completion_tokens"] > MOST_TOKENS_A_CHARACTER * told["chars"] + 8

@@ -13,7 +13,7 @@ import scoring.audit.audit  # noqa: F401 (registers the checks)
 from records import JsonObject, Record
 from scoring.audit.model import CELL_CHECKS, ENGINE_CHECKS
 from scoring.compare import compare
-from tests.builders import RunBuilder, Speed, boxed, fail
+from tests.builders import RunBuilder, Speed, boxed, counts_of, fail
 
 PERF, QUALITY = "concurrent_4.perf-short", "single.gsm8k"
 GPU = [{"name": "Test GPU", "driver": "1"}]
@@ -179,6 +179,100 @@ def another_prompt_by_duration(run: RunBuilder) -> None:
     another_prompt(run)
 
 
+def out_of_order(run: RunBuilder) -> None:
+    record = next(r for r in run.every_record("cand", PERF) if r.measured)
+    record.first_token_ns = (record.sent_ns or 0) - 1_000_000
+
+
+def chunks_out_of_order(run: RunBuilder) -> None:
+    record = next(r for r in run.every_record("cand", PERF) if r.measured)
+    record.chunk_ns[3], record.chunk_ns[4] = record.chunk_ns[4], record.chunk_ns[3]
+
+
+def more_than_allowed(run: RunBuilder) -> None:
+    run.profile["cells"][0]["fixed_length"] = False
+    asked(run, fixed_length=False, max_tokens=24)
+    perf(run, completion_tokens=31)
+
+
+def other_count_for_the_same_text(run: RunBuilder) -> None:
+    for record in run.every_record("cand", QUALITY):
+        record.completion_tokens = 13 * (record.completion_tokens or 0) // 10
+
+
+def cut_file(run: RunBuilder) -> None:
+    """A duration cell whose file lost its last records."""
+    for engine in run.engines:
+        run.profile["cells"][0] |= {"duration_s": 1.0, "requests": None}
+        run.scenarios[engine, 1, PERF]["asked"] |= {"duration_s": 1.0}
+    run.scenarios["cand", 1, PERF]["counts"] = counts_of(run.records["cand", 1, PERF])
+    del run.records["cand", 1, PERF][-3:]
+
+
+def another_size(run: RunBuilder) -> None:
+    state(run, "readback", model="org/tiny-1b")
+    run.states["base", 1]["readback"]["model"] = "honest-8b.gguf"
+    state(run, "weights", sha256="1" * 64, source_sha256=None)
+
+
+def in_one_event(run: RunBuilder) -> None:
+    """The same speed; each answer is sent in one event, at its end."""
+    for record in run.every_record("cand", PERF):
+        record.chunk_ns, record.chunk_chars = record.chunk_ns[-1:], [len(record.text)]
+        record.first_token_ns = record.first_answer_ns = record.last_token_ns
+
+
+def twice_as_long(run: RunBuilder) -> None:
+    run.profile["cells"][0]["fixed_length"] = False
+    for engine in run.engines:
+        run.scenarios[engine, 1, PERF]["asked"] |= {"fixed_length": False, "max_tokens": 99}
+    for record in run.every_record(cell=PERF):
+        record.max_tokens, record.finish_reason = 99, "stop"
+    for record in run.every_record("base", PERF):
+        record.text, record.completion_tokens = record.text[:20], 12
+        record.chunk_ns, record.chunk_chars = record.chunk_ns[::2], record.chunk_chars[::2]
+        record.server_timings = None
+
+
+def other_words(run: RunBuilder) -> None:
+    for record in run.every_record("cand", PERF):
+        record.text = record.text[::-1]
+
+
+def warm_up_refused(run: RunBuilder) -> None:
+    for record in run.every_record("cand", PERF):
+        if not record.measured:
+            fail(record, "busy")
+
+
+WARNED: list[tuple[str, str | None, Doctor, str]] = [
+    ("answers are streamed", PERF, in_one_event, "16 of 16 answers of 24 tokens arrived within 1 ms"),
+    ("tokens per event", PERF, in_one_event, "24.00 tokens an event, 1.00 in the baseline"),
+    ("answers as long as the baseline's", PERF, twice_as_long, "24.0 tokens an answer, 12.0 in the baseline"),
+    ("greedy answers agree", PERF, other_words, "0 of 16 greedy answers"),
+    ("warm-up answered", PERF, warm_up_refused, "2 of 2 warm-up requests failed (busy)"),
+    (
+        "same model as the baseline",
+        None,
+        lambda r: state(r, "readback", chat_template_sha256="9" * 64),
+        "chat template 999999999999, in the baseline cccccccccccc",
+    ),
+]
+
+
+@pytest.mark.parametrize(("check", "cell", "doctor", "evidence"), WARNED, ids=[case[0] for case in WARNED])
+def test_a_doctored_run_is_warned_of(
+    tmp_path: Path, check: str, cell: str | None, doctor: Doctor, evidence: str
+) -> None:
+    run = built(gpu=True)
+    doctor(run)
+    comparison = audited(run, tmp_path)
+    row = row_of(comparison["audit"], check, "cand", cell)
+    assert (row["status"], evidence in row["evidence"]) == ("warn", True), row
+    assert comparison["verdict"]["void"] is False, comparison["verdict"]["reasons"]
+    assert any(line.startswith(f"{check}: ") for line in comparison["verdict"]["warnings"])
+
+
 DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     (
         "context per slot",
@@ -235,6 +329,17 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("same load asked", PERF, lambda r: asked(r, arrivals="constant"), "arrivals constant"),
     ("same prompts asked", PERF, another_prompt_by_duration, "1 prompt was asked only here, 1 only"),
     ("round complete", QUALITY, lambda r: r.profile["cells"][1].update(samples=2), "5 of 10 prompts and samples"),
+    ("stamps in order", PERF, out_of_order, "1 of 16 requests have stamps out of order"),
+    ("stamps in order", PERF, chunks_out_of_order, "TTFT is negative in 0"),
+    (
+        "usage plausible",
+        PERF,
+        more_than_allowed,
+        "16 of 16 answers have more tokens than max_tokens allowed, such as 31 of 24",
+    ),
+    ("same tokens for the same text", QUALITY, other_count_for_the_same_text, "5 of 5 identical answers"),
+    ("records as counted", PERF, cut_file, "requests in the records, the load process counted"),
+    ("same model as the baseline", None, another_size, "tiny-1b, in the baseline honest-8b.gguf: the sizes differ"),
 ]
 
 
@@ -260,7 +365,7 @@ def test_a_doctored_run_fails_the_check_and_is_void(
 
 
 def test_no_check_of_the_registry_is_without_a_test() -> None:
-    tested = {check for check, _, _, _ in DOCTORED}
+    tested = {check for check, _, _, _ in (*DOCTORED, *WARNED)}
     assert tested == {*CELL_CHECKS, *ENGINE_CHECKS}
 
 
@@ -391,11 +496,54 @@ def test_an_empty_think_block_is_not_thinking(tmp_path: Path) -> None:
 def test_an_interrupted_round_that_was_finished_later_is_a_warning(tmp_path: Path) -> None:
     folder = built().write(tmp_path / "run")
     # Its driver was killed, and could not say how the engine ended.
-    (folder.round("cand", 1).path / "engine.partial-1.json").write_text('{"stop_reason": null, "machine": null}')
+    (folder.round("cand", 1).path / "engine.partial-1.json").write_text('{"stop_reason": null, "ready_s": 1.0}')
     audit = compare(folder, created="now")["audit"]
     row = row_of(audit, "engine alive")
     assert (row["status"], "started 2 times" in row["evidence"]) == ("warn", True)
     assert row_of(audit, "memory freed")["status"] == "pass"
+
+
+def test_a_start_that_was_interrupted_before_the_engine_was_ready_is_no_start(tmp_path: Path) -> None:
+    folder = built().write(tmp_path / "run")
+    for k in (1, 2):
+        aside = folder.round("cand", 1).path / f"engine.partial-{k}.json"
+        aside.write_text('{"ready_s": null, "stop_reason": "never ready"}')
+    row = row_of(compare(folder, created="now")["audit"], "engine alive")
+    assert (row["status"], "2 starts before it" in row["evidence"]) == ("pass", True)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "status"),
+    [
+        ("qwen3-8b.gguf", "/models/Qwen3-8B", "pass"),
+        ("default", "Qwen/Qwen3-8B", "warn"),
+        ("Qwen3-30B-A3B", "Qwen3-30B", "fail"),
+        (None, "Qwen3-8B", "unknown"),
+    ],
+)
+def test_the_models_name_is_held_against_the_baselines(
+    tmp_path: Path, mine: str | None, theirs: str, status: str
+) -> None:
+    run = built()
+    state(run, "readback", model=mine)
+    run.states["base", 1]["readback"]["model"] = theirs
+    state(run, "weights", sha256=None, source_sha256=None)
+    assert row_of(audited(run, tmp_path)["audit"], "same model as the baseline")["status"] == status
+
+
+def test_another_name_for_weights_known_to_be_the_same_is_fine(tmp_path: Path) -> None:
+    run = built()
+    state(run, "readback", model="tiny-1b")
+    run.states["base", 1]["readback"]["model"] = "honest-8b"
+    assert row_of(audited(run, tmp_path)["audit"], "same model as the baseline")["status"] == "pass"
+
+
+def test_a_token_that_ends_an_answer_and_is_counted_on_one_side_only_is_no_difference(tmp_path: Path) -> None:
+    run = built()
+    for record in run.every_record("cand", QUALITY):
+        record.completion_tokens = (record.completion_tokens or 0) + 1
+    row = row_of(audited(run, tmp_path)["audit"], "same tokens for the same text", cell=QUALITY)
+    assert row["status"] == "pass"
 
 
 def test_a_death_in_an_earlier_life_is_not_forgotten_when_the_round_is_finished(tmp_path: Path) -> None:
