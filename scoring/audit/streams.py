@@ -62,8 +62,8 @@ def streamed(facts: CellFacts) -> Finding:
             tokens = at_once["completion_tokens"].median()
             size = "" if np.isnan(tokens) else f" of {tokens:,.0f} tokens"
             return warned(
-                f"{len(at_once)} of {count(len(long), 'answer')}{size} arrived within {NO_STREAM_NS / 1e6:g} ms: no stream,"
-                " so TTFT is the time of the whole answer"
+                f"{len(at_once)} of {count(len(long), 'answer')}{size} arrived within {NO_STREAM_NS / 1e6:g} ms:"
+                " no stream, so TTFT is the time of the whole answer"
             )
         return passed(f"{count(len(long), 'answer')} arrived over time")
 
