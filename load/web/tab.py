@@ -15,6 +15,7 @@ from typing import Any
 import gevent
 from locust.runners import MasterRunner, WorkerRunner
 
+from load.state import state_of
 from load.web.clients import REPORT, Client, WorkerReport, known, total
 from load.web.figures import Live
 from load.web.routes import add_routes
@@ -74,7 +75,7 @@ class WebUI:
 
     def _begin(self, **_: Any) -> None:
         env = self._environment
-        test = getattr(env, "enginebench_master", None) or getattr(env, "enginebench", None)
+        test = state_of(env).test
         # Locust starts anew to spread the users of a lost worker; the test is the same.
         if test is not None and test is self._test:
             return
@@ -102,7 +103,7 @@ class WebUI:
     def _clients(self) -> dict[str, dict[str, Any]]:
         if isinstance(self._environment.runner, MasterRunner):
             return dict(sorted(self._workers.items()))
-        return {"local": self._client.look(getattr(self._environment, "enginebench", None))}
+        return {"local": self._client.look(state_of(self._environment).session)}
 
     def _sample(self) -> None:
         while True:
@@ -127,7 +128,7 @@ class WebUI:
             "test": self._number,
             "state": env.runner.state,
             "problem": self._problem.line,
-            "scenario": env.enginebench_scenario,
+            "scenario": state_of(env).scenario,
             "host": env.host,
             "prompts": options.prompts,
             "users": env.runner.user_count,
