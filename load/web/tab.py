@@ -18,7 +18,7 @@ from locust.runners import MasterRunner, WorkerRunner
 from load.state import state_of
 from load.web.clients import REPORT, Client, WorkerReport, known, total
 from load.web.figures import Live
-from load.web.routes import add_routes
+from load.web.routes import add_routes, shown_state
 from load.web.timeline import METRICS
 from records import CellFolder, Record, read_json
 
@@ -56,6 +56,7 @@ class WebUI:
         self._number = 0
         self._workers: dict[str, dict[str, Any]] = {}
         self._made: tuple[float, dict[str, Any]] = (0.0, {})
+        self._shown_state: tuple[str, bool] = ("", True)
         self._folder: CellFolder | None = None
         self._problem = _Problem()
         logging.getLogger("enginebench").addHandler(self._problem)
@@ -115,10 +116,30 @@ class WebUI:
                 time.monotonic(), total(clients, "in_flight"), max(known(clients, "loop_lag_ms_p99"), default=None)
             )
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last test has ended and all of its records are counted."""
+        return state_of(self._environment).test is None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a stop is under way: requests in flight drain, and the last records are decoded."""
+        state = state_of(self._environment)
+        draining = state.progress.draining if state.progress else state.session is not None and state.session.stopping
+        return draining or self._environment.runner.state in ("cleanup", "stopping")
+
+    def forget_older_figures(self) -> None:
+        """Make figures anew if the test has come to another state: Locust's and ours are cached."""
+        state = (self._environment.runner.state, self.has_ended)
+        if state != self._shown_state:
+            self._shown_state, self._made = state, (0.0, {})
+            self._environment.web_ui.app.view_functions["locust.request_stats"].clear_cache()
+
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
         """All that the page shows."""
+        self.forget_older_figures()
         made, shown = self._made
         if shown and time.monotonic() - made < CACHE_S:
             return shown
@@ -126,7 +147,7 @@ class WebUI:
         options = env.parsed_options
         shown = {
             "test": self._number,
-            "state": env.runner.state,
+            "state": "draining" if self.is_ending else shown_state(env.runner.state, ended=self.has_ended),
             "problem": self._problem.line,
             "scenario": state_of(env).scenario,
             "host": env.host,
