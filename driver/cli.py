@@ -21,6 +21,7 @@ import click
 from driver import commands
 from driver.errors import BenchError, ExitCode, Stopped
 from driver.profile.read import ProfileError
+from records.redaction import scrub
 from reporting.escape import terminal
 
 
@@ -103,7 +104,7 @@ def cli(arguments: list[str] | None = None) -> int:
 def _say(message: str, code: ExitCode) -> int:
     # An engine's log is quoted in it, and a file's name may hold anything.
     for line in message.splitlines():
-        click.echo(f"enginebench: {terminal(line, limit=None)}", err=True)
+        click.echo(f"enginebench: {terminal(scrub(line), limit=None)}", err=True)
     return int(code)
 
 

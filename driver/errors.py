@@ -8,6 +8,8 @@ from enum import IntEnum
 from pathlib import Path
 from signal import Signals
 
+from records.redaction import scrub
+
 
 class ExitCode(IntEnum):
     """Exit codes of enginebench: the only list."""
@@ -32,6 +34,7 @@ class BenchError(Exception):
     profile_must_change = False
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILURE, *, hint: str | None = None) -> None:
+        message = scrub(message)
         super().__init__(message)
         self.message = message
         self.exit_code = code

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from records import SCHEMA_VERSION, CellFolder, Record, set_aside, write_json
+from records.redaction import scrub_bytes
 
 
 class CaptureError(OSError):
@@ -88,7 +89,7 @@ class Capture:
             return
         folder = self._folder.path / "raw"
         folder.mkdir(exist_ok=True)
-        (folder / f"{record.id}.http").write_bytes(b"".join(pieces))
+        (folder / f"{record.id}.http").write_bytes(scrub_bytes(b"".join(pieces)))
 
     def write_scenario(self, **fields: Any) -> None:
         """Write scenario.json whole, at the start with `complete` false and at the end as it came out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from load.chat.answer import Answer
 from load.chat.decode import decode
@@ -12,6 +12,10 @@ from load.chat.json import whole
 from load.http.response import End, Reply
 from load.schedule.tickets import Ticket
 from records import ErrorKind, Phase, Record
+from records.redaction import scrub, scrubbed
+
+if TYPE_CHECKING:
+    from load.session import Session
 
 _ENDS = {
     End.RESET: (ErrorKind.ABORTED, "the connection was reset"),
@@ -21,20 +25,6 @@ _ENDS = {
     End.TOO_LARGE: (ErrorKind.BAD_FRAME, "a response over the size limit"),
 }
 _STATUSES = {429: ErrorKind.RATE_LIMITED, 503: ErrorKind.BUSY}
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """What all records of one test in one process share."""
-
-    session: str
-    """A random prefix that keeps the ids of all sessions apart."""
-    engine: str
-    cell: str
-    scenario: str
-    workload: str
-    round: int
-    worker: str
 
 
 @dataclass(slots=True)
@@ -54,9 +44,9 @@ class Exchange:
     """Whether another attempt at the same ticket follows."""
 
 
-def understand(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Record]:
+def understand(exchange: Exchange, session: Session, phase: Phase) -> Iterator[Record]:
     """Decode an exchange, yielding its growing record after each piece so that the caller can pause."""
-    record = _blank(exchange, labels, phase)
+    record = _blank(exchange, session, phase)
     reply = exchange.reply
     if reply is None:
         assert exchange.failure is not None
@@ -86,6 +76,16 @@ def understand(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Rec
     if failure:
         _fail(record, *failure)
     yield record
+
+
+def hide_secrets(record: Record) -> None:
+    """Scrub a record of the known secrets, which servers quote: before it is written, counted or shown."""
+    record.text, record.reasoning = scrub(record.text, cut=False), scrub(record.reasoning, cut=False)
+    record.error, record.server_timings = scrubbed(record.error), scrubbed(record.server_timings)
+    record.system_fingerprint, record.finish_reason = (
+        scrubbed(record.system_fingerprint),
+        scrubbed(record.finish_reason),
+    )
 
 
 def retry_after_s(reply: Reply) -> float | None:
@@ -149,18 +149,18 @@ def _fail(record: Record, kind: ErrorKind, message: str) -> None:
     record.error = {"kind": str(kind), "message": message}
 
 
-def _blank(exchange: Exchange, labels: Labels, phase: Phase) -> Record:
-    ticket = exchange.ticket
+def _blank(exchange: Exchange, session: Session, phase: Phase) -> Record:
+    options, ticket = session.options, exchange.ticket
     return Record(
-        id=f"{labels.session}-{exchange.user}-{exchange.seq}-{exchange.attempt}",
-        engine=labels.engine,
-        cell=labels.cell,
-        round=labels.round,
-        worker=labels.worker,
+        id=f"{session.id}-{exchange.user}-{exchange.seq}-{exchange.attempt}",
+        engine=options.engine,
+        cell=session.cell,
+        round=options.round,
+        worker=session.worker,
         user=exchange.user,
         seq=exchange.seq,
         attempt=exchange.attempt,
-        workload=labels.workload,
+        workload=session.workload,
         prompt_id=ticket.prompt.prompt_id,
         prompt_sha256=ticket.prompt.sha256,
         sample=ticket.sample,

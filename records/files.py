@@ -11,6 +11,8 @@ from typing import Any, TextIO
 
 import orjson
 
+from records.redaction import scrubbed
+
 JsonObject = dict[str, Any]
 
 
@@ -44,8 +46,8 @@ def _loads(line: bytes) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole or not at all (see `write_text`)."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    """Write JSON without any known secret, whole or not at all (see `write_text`)."""
+    write_text(path, json.dumps(scrubbed(value), indent=2, ensure_ascii=True, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

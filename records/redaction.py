@@ -1,60 +1,257 @@
-"""The key for the requests, and what may be written down: of a command line, an environment, a URL or request fields.
+"""Keeps secrets out of everything that is written down: the key for the requests, and secrets of a profile.
 
-Everything but the secrets. Standard library only, since the load process imports this.
+Two rules. What looks like a secret, by the name it stands under or by its form, is hidden in every command line,
+environment, URL and request field that is shown. And each secret that is known is remembered and scrubbed from every
+text that comes from outside, since servers quote keys in their errors. Standard library only: the load imports this.
 """
 
 from __future__ import annotations
 
+import functools
+import html
+import json
 import os
 import re
+import urllib.parse
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-SECRET = re.compile(r"key|token$|secret|passw|credential|authorization", re.IGNORECASE)
 HIDDEN = "***"
 CLIENT_KEYS = ("ENGINEBENCH_API_KEY", "OPENAI_API_KEY")
 """Where the key for the client's requests comes from, the first before the second; no engine needs to see them."""
-# An option or a variable; `--override-kv tokenizer.ggml.add_bos_token=...` is neither.
-_SETTING = re.compile(r"-|[A-Z_][A-Z0-9_]*$")
-_USER = re.compile(r"(?<=://)[^/\s?#]*@")
+KNOWN_SECRETS = "ENGINEBENCH_KNOWN_SECRETS"
+"""The variable that hands the secrets which the driver knows to its load processes, as a JSON list."""
+
+_NAME = re.compile(
+    r"key|token(?!s_as|iz|_?ids?$)|secret|(?<!by)pass(?!es$|ive|-?through)|(?<!com)pat(?![a-z])|cookie"
+    r"|auth(?!ors?$)|bearer|session|credential|jwt|signature|^hft$|(?<=.)pwd",
+    re.IGNORECASE,
+)
+"""Names of secrets, of variables, options, headers, fields and query parameters alike: the one list."""
+_COUNT = re.compile(
+    r"(max|min|num|new|batched|total|special|prompt|completion|cached|draft)[\w-]*tokens", re.IGNORECASE
+)
+"""Names of numbers of tokens."""
+_SWITCH = re.compile(r"^--?(no|hide|show|enable|disable|use|allow|skip|trust|require)-", re.IGNORECASE)
+"""Options that take no value although their name looks like a secret's, such as --hide-key."""
+_OPTION = re.compile(r"--?[A-Za-z][\w.-]*(=.*)?", re.DOTALL)
+# `--override-kv tokenizer.ggml.add_bos_token=...` is no setting: its name has dots.
+_SETTING = re.compile(r"(--?[A-Za-z][\w-]*|[A-Za-z_]\w*)=(.*)", re.DOTALL)
+_HEADER = re.compile(r"([A-Za-z][\w-]*)(\s*:\s*)(?!//)(.+)", re.DOTALL)
+_URL_USER = re.compile(r"(?<=://)[^/\s?#]*@")
+_QUERY = re.compile(r"([?&;])([\w.-]+)=([^&;#\s]*)")
+_FORMS = re.compile(
+    r"(?<![\w-])(?:sk-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
+    r"|AKIA[A-Z0-9]{16}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*)"
+    r"|(?<=[Bb]earer )[\w.~+/=-]{6,}|(?<=[Bb]asic )[\w+/=]{8,}"
+)
+"""What keys of well-known services, and the value of an Authorization header, look like."""
+
+LEAST_CHARS = 6
+"""Shorter secrets are hidden where they stand, but not scrubbed from other texts: they would hit ordinary words."""
+_PART = 4
+"""Characters of a secret at the end of a cut text that are hidden; fewer are in many words."""
+
+_ORDINARY = r"[A-Z]?[a-z]{1,11}|[\d.]{1,7}|[./~].*/.*|--?[a-z][a-z-]*"
+_remembered: dict[str, None] = {}
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable, option, header or field of this name holds a secret."""
+    return _NAME.search(_COUNT.sub("", name.lstrip("-"))) is not None
+
+
+def is_ordinary(value: str) -> bool:
+    """Whether a value is a word, a number, a path or an option, as ordinary texts hold them too."""
+    return re.fullmatch(_ORDINARY, value, re.DOTALL) is not None
+
+
+def remember(secret: str) -> None:
+    """Scrub this secret from all texts from now on; what is too short or an ordinary word is left alone."""
+    if len(secret) >= LEAST_CHARS and not is_ordinary(secret):
+        _remembered[secret] = None
+
+
+def known_secrets() -> list[str]:
+    """The client's keys, what was remembered, and what the driver handed to this process; the longest first."""
+    known = dict(_remembered)
+    known.update((os.environ[name], None) for name in CLIENT_KEYS if len(os.environ.get(name, "")) >= LEAST_CHARS)
+    known.update(_handed(os.environ.get(KNOWN_SECRETS, "[]")))
+    return sorted(known, key=len, reverse=True)
+
+
+@functools.cache
+def _handed(secrets: str) -> dict[str, None]:
+    return dict.fromkeys(map(str, json.loads(secrets)))
+
+
+def scrub(text: str, *, cut: bool = True) -> str:
+    """A text from outside without any known secret, escaped ones included.
+
+    Args:
+        text: the text.
+        cut: whether the text may have been cut to a length, through a secret at its end.
+    """
+    for secret in known_secrets():
+        for form in _written(secret):
+            text = text.replace(form, HIDDEN)
+        if cut:
+            text = _without_cut(text, secret)
+    return text
+
+
+def scrub_bytes(data: bytes) -> bytes:
+    """`scrub` of raw bytes, such as a response or a log."""
+    for secret in known_secrets():
+        for form in _written(secret):
+            data = data.replace(form.encode(), HIDDEN.encode())
+    return data
+
+
+def scrubbed(value: Any) -> Any:
+    """A JSON value with each text in it scrubbed; the names of its fields stay."""
+    return _scrubbed(value) if known_secrets() else value
+
+
+def scrub_file(path: Path) -> None:
+    """Scrub a log that another process has written; one that cannot be read or written stays as it is."""
+    try:
+        data = path.read_bytes()
+        clean = scrub_bytes(data)
+        if clean != data:
+            path.write_bytes(clean)
+    except OSError:
+        return
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, Mapping):
+        return {name: _scrubbed(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_scrubbed(item) for item in value]
+    return value
+
+
+def _written(secret: str) -> dict[str, None]:
+    """The forms in which a secret stands in a text: as it is, in JSON, in a URL, in HTML."""
+    return dict.fromkeys([secret, json.dumps(secret)[1:-1], urllib.parse.quote(secret, safe=""), html.escape(secret)])
+
+
+def _without_cut(text: str, secret: str) -> str:
+    """A text without the beginning of a secret at its end."""
+    bare = text.rstrip("'\"")
+    if secret[:_PART] not in bare[-len(secret) :]:
+        return text
+    for length in range(min(len(secret) - 1, len(bare)), _PART - 1, -1):
+        if bare.endswith(secret[:length]):
+            return bare[:-length] + HIDDEN + text[len(bare) :]
+    return text
 
 
 def shown_url(text: str) -> str:
     """A text without the user and password of any URL in it."""
-    return _USER.sub("", text)
+    return _URL_USER.sub(_forget_user, text)
+
+
+def shown_text(text: str) -> str:
+    """A text of a profile or command line with user and password of URLs left out, and what looks like a key hidden."""
+    text = shown_url(text)
+    text = _QUERY.sub(lambda m: f"{m[1]}{m[2]}={_hide(m[3])}" if is_secret_name(m[2]) else m[0], text)
+    if (header := _HEADER.fullmatch(text)) and is_secret_name(header[1]):
+        for part in re.split(r"[\s;,]+", header[3]):
+            # A server quotes the key without its scheme, or one cookie of several.
+            _hide(part)
+            _hide(part.partition("=")[2])
+        return f"{header[1]}{header[2]}{_hide(header[3])}"
+    return _FORMS.sub(lambda match: _hide(match[0]), text)
 
 
 def shown_argv(words: Iterable[str]) -> list[str]:
-    """A command line: what follows `--api-key` and the like, and what is set to a secret's name, is hidden."""
+    """A command line with its secrets hidden and remembered: values of `--api-key` and the like, headers, settings."""
     shown: list[str] = []
+    hiding = first = False
     for word in words:
-        option, equals, _ = word.partition("=")
-        if shown and shown[-1].startswith("-") and "=" not in shown[-1] and SECRET.search(shown[-1]):
-            # A flag without a value, such as --hide-key, is followed by another option.
-            shown.append(word if word.startswith("-") else HIDDEN)
+        if hiding and (first or not _OPTION.fullmatch(word)):
+            # The first value of such an option may begin with a dash, and there may be several.
+            shown.append(_hide(word))
         else:
-            hide = equals and _SETTING.match(option) and SECRET.search(option)
-            shown.append(f"{option}={HIDDEN}" if hide else shown_url(word))
+            shown.append(_shown_word(word))
+        if _OPTION.fullmatch(word):
+            # Also a word that was hidden: it may be the next option after one without a value.
+            secret = "=" not in word and is_secret_name(word) and not _SWITCH.match(word)
+            hiding, first = secret or (hiding and first), secret
+        else:
+            first = False
     return shown
 
 
+def _shown_word(word: str) -> str:
+    setting = _SETTING.fullmatch(word)
+    if setting and is_secret_name(setting[1]):
+        return f"{setting[1]}={_hide(setting[2])}"
+    if setting and setting[1].startswith("-"):
+        return f"{setting[1]}={_shown_word(setting[2])}"
+    if word[:1] in ("{", "["):
+        try:
+            fields = json.loads(word)
+        except ValueError:
+            return shown_text(word)
+        shown = shown_fields(fields)
+        return word if shown == fields else json.dumps(shown)
+    return shown_text(word)
+
+
 def shown_env(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment: values of names that look like secrets are hidden."""
-    return {name: HIDDEN if SECRET.search(name) else shown_url(value) for name, value in env.items()}
+    """An environment with its secrets hidden and remembered."""
+    return {name: _hide(value) if is_secret_name(name) else _shown_word(value) for name, value in env.items()}
 
 
 def shown_fields(value: Any) -> Any:
-    """A JSON value, such as request fields: what a name that looks like a secret's holds is hidden, at any depth."""
+    """A JSON value, such as request fields, with its secrets hidden and remembered, at any depth."""
     if isinstance(value, Mapping):
         return {
-            name: HIDDEN if SECRET.search(name) and item is not None else shown_fields(item)
-            for name, item in value.items()
+            name: _hide_all(item) if is_secret_name(str(name)) else shown_fields(item) for name, item in value.items()
         }
     if isinstance(value, list | tuple):
         if all(isinstance(item, str) for item in value):
             return shown_argv(value)
         return [shown_fields(item) for item in value]
-    return shown_url(value) if isinstance(value, str) else value
+    return _shown_word(value) if isinstance(value, str) else value
+
+
+def _hide(secret: str) -> str:
+    if secret and secret != HIDDEN:
+        remember(secret)
+    return HIDDEN
+
+
+def _hide_all(value: Any) -> Any:
+    """Hide what a secret's name holds; null, switches such as `"use_session": true` and small numbers are none."""
+    if value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 10**LEAST_CHARS):
+        return value
+    for text in _texts(value):
+        _hide(text)
+    return HIDDEN
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+    else:
+        yield str(value)
+
+
+def _forget_user(match: re.Match[str]) -> str:
+    user, _, password = match[0][:-1].partition(":")
+    remember(password or user)
+    return ""
 
 
 def client_key() -> str | None:

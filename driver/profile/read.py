@@ -16,7 +16,9 @@ from pydantic import ValidationError
 
 from driver.profile.errors import lines
 from driver.profile.model import Profile
+from driver.profile.redacted import shown_profile
 from driver.profile.sections import Cell, EngineSection, WorkloadSection
+from records.redaction import is_secret_name, remember
 
 __all__ = [
     "Cell",
@@ -74,9 +76,12 @@ def parse_profile(values: dict[str, Any], source: str) -> Profile:
         ProfileError: as `load_profile`.
     """
     try:
-        return Profile.model_validate(_expand(values, source))
+        profile = Profile.model_validate(_expand(values, source))
     except ValidationError as error:
         raise ProfileError("\n".join(lines(source, error))) from None
+    # What this hides is remembered, so that no text of a server shows it either.
+    shown_profile(profile.model_dump(mode="json"))
+    return profile
 
 
 def resolve_model(model: str | None) -> Path | None:
@@ -114,6 +119,8 @@ def _expand(value: Any, source: str) -> Any:
         found = os.environ.get(match["name"], match["default"])
         if found is None:
             raise ProfileError(f"{source}: {match[0]} is used, but the environment has no {match['name']}")
+        if is_secret_name(match["name"]):
+            remember(found)
         return found
 
     if "\0" in value:

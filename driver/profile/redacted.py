@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from records import JsonObject
-from records.redaction import shown_argv, shown_env, shown_fields, shown_url
+from records.redaction import shown_argv, shown_env, shown_fields, shown_text
 
 
 def shown_profile(profile: JsonObject) -> JsonObject:
@@ -26,5 +26,5 @@ def _shown(engine: JsonObject) -> JsonObject:
         elif key in ("options", "request_extras"):
             shown[key] = shown_fields(value)
         else:
-            shown[key] = shown_url(value) if isinstance(value, str) else value
+            shown[key] = shown_text(value) if isinstance(value, str) else value
     return shown

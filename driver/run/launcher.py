@@ -20,6 +20,7 @@ from driver.profile.read import Cell
 from driver.run.engine_deaths import mark_engine_gone
 from driver.run.pinning import pinned
 from records import CellFolder, read_json, set_aside
+from records.redaction import KNOWN_SECRETS, known_secrets, scrub_file
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_GRACE_S = 5.0
@@ -58,6 +59,7 @@ class Locust:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
         env["PYTHONUNBUFFERED"] = "1"
         env["ENGINEBENCH_REQUEST_EXTRAS"] = json.dumps(self.request_extras)
+        env[KNOWN_SECRETS] = json.dumps(known_secrets())
         # The load process ends when this one does, also after a SIGKILL.
         env["ENGINEBENCH_DRIVER_PID"] = str(os.getpid())
         return env
@@ -81,6 +83,7 @@ class Locust:
             yield process
         finally:
             _stop(process, self.stop_grace_s)
+            scrub_file(self.log)
 
 
 @dataclass(frozen=True, slots=True)

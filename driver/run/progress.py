@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from records import Record
+from records.redaction import scrub
 from records.timing import timing
 from records.wording import count
 from reporting.escape import terminal
@@ -129,7 +130,7 @@ class Display:
 
     def say(self, message: str) -> None:
         """One line of what happens now; a message may quote an engine: neither escape sequence nor markup works."""
-        line = f"[{_clock(time.monotonic() - self._started)}] {terminal(message, limit=None)}"
+        line = f"[{_clock(time.monotonic() - self._started)}] {terminal(scrub(message), limit=None)}"
         self._console.print(line, markup=False, emoji=False, soft_wrap=True)
 
     @contextmanager

@@ -82,18 +82,18 @@ class Remote:
         return None if code == SSH_FAILED else code
 
     def fetch(self, path: str, out: Path) -> None:
-        """Bring a folder back into `out`; what was there of an earlier try is overwritten.
+        """Bring a run's folder back into `out`; what was there of an earlier try is overwritten.
 
         Raises:
-            BenchError: ssh failed or the folder isn't there.
+            BenchError: ssh failed, the folder isn't there, or the host sent anything beside it.
         """
         parent, _, name = path.rpartition("/")
         script = f"tar cf - -C {shlex.quote(parent or '.')} {shlex.quote(name)}"
         with subprocess.Popen(self.command(script), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout is not None and process.stderr is not None
             try:
-                _unpack(process.stdout, out)
-            except tarfile.TarError as error:
+                _unpack(process.stdout, out / name)
+            except (tarfile.TarError, OSError) as error:
                 process.kill()
                 said = process.stderr.read().decode(errors="replace")
                 raise BenchError(f"{self.host}: {path} did not come back: {_last(said) or error}") from None
@@ -146,10 +146,22 @@ class Remote:
         return process.returncode, last
 
 
-def _unpack(stream: IO[bytes], out: Path) -> None:
+def _unpack(stream: IO[bytes], folder: Path) -> None:
+    """Unpack the archive of a folder into it. The host is trusted with its run, not with what lies beside it here.
+
+    Raises:
+        tarfile.TarError: the archive is broken, or has a member that is not a file or folder of the run.
+    """
+    if folder.is_symlink():
+        raise tarfile.TarError(f"{folder} is a link")
     with tarfile.open(fileobj=stream, mode="r|") as tar:
-        # The host is trusted with a run, not with this machine: the filter refuses paths that lead out.
-        tar.extractall(out, filter="data")
+        for member in tar:
+            top, _, inside = member.name.removeprefix("./").partition("/")
+            # A link would lead the next member of its name anywhere.
+            if top != folder.name or not (member.isreg() or member.isdir()):
+                raise tarfile.TarError(f"the host sent {member.name!r}, which is no file of the run")
+            member.name = inside or "."
+            tar.extract(member, folder, filter="data")
 
 
 def _last(text: str) -> str:

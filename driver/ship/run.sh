@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run on the other side: start a run that outlives the connection, or join the one that goes on; show its log to the
-# end and exit with its code. Usage: _ship_run.sh RUN_ID PROFILE build|no-build
+# end and exit with its code. Usage: run.sh RUN_ID PROFILE build|no-build
 set -eu
 job=.shipped-runs/$1
 mkdir -p "$job"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from driver.errors import BenchError
 from driver.ship.part import Part
+from records.redaction import is_ordinary, is_secret_name
 
 SECRET_NAMES = (
     ".env",
@@ -22,7 +23,8 @@ SECRET_NAMES = (
     ".pypirc",
     "*token*.txt",
 )
-SECRET_VARIABLE = ("API_KEY", "TOKEN", "SECRET", "PASSWORD")
+LEAST_CHARS = 8
+"""A shorter value, such as that of XDG_SESSION_TYPE, stands in ordinary files too."""
 
 
 def refuse_secrets(part: Part) -> None:
@@ -34,7 +36,7 @@ def refuse_secrets(part: Part) -> None:
     values = [
         value.encode()
         for name, value in os.environ.items()
-        if any(word in name.upper() for word in SECRET_VARIABLE) and len(value) >= 8
+        if is_secret_name(name) and len(value) >= LEAST_CHARS and not is_ordinary(value)
     ]
     for name, path in part.files:
         if any(fnmatch.fnmatch(Path(name).name, pattern) for pattern in SECRET_NAMES):

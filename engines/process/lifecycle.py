@@ -21,13 +21,12 @@ from engines.process.exit_reason import log_tail, why_it_ended
 from engines.process.port import port_is_free, require_free_port
 from engines.telemetry.gpu import visible_gpus
 from engines.telemetry.meter import metering
-from records.redaction import CLIENT_KEYS
+from records.redaction import CLIENT_KEYS, scrub_file
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_GRACE_S = 10.0
 # Supervisor: grace, then its own limit for SIGKILL, then this.
 STOP_LIMIT_S = STOP_GRACE_S + 40.0
-# Keys for the client's requests; no engine needs to see them.
 
 
 class RunningEngine:
@@ -94,6 +93,7 @@ class RunningEngine:
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             code = self._supervisor.wait()
+        scrub_file(self.log)
         self.exit_code = 128 - code if 128 < code < 128 + signal.NSIG else code
         left = leftovers.family(self.pid, self._life)
         if left:

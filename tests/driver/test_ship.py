@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import shlex
@@ -15,7 +16,7 @@ import pytest
 from driver.errors import BenchError
 from driver.ship import pack as pack
 from driver.ship.part import ShipOptions
-from driver.ship.remote import Remote
+from driver.ship.remote import Remote, _unpack
 from driver.ship.ship import Target, parse_target, ship_to_file, ship_to_host
 from driver.ship.wheels import download_wheels
 from engines.build.source import Source
@@ -184,8 +185,8 @@ def _pretend_project(there: Path) -> None:
     """A folder on the "host" whose run_bench.py runs a second and leaves a report."""
     (there / ".venv/bin").mkdir(parents=True)
     (there / ".venv/bin/python").symlink_to(sys.executable)
-    (there / "driver").mkdir()
-    shutil.copy(ROOT / "driver/ship/run.sh", there / "driver")
+    (there / "driver/ship").mkdir(parents=True)
+    shutil.copy(ROOT / "driver/ship/run.sh", there / "driver/ship")
     (there / "run_bench.py").write_text(
         "import pathlib, sys, time\n"
         "name = sys.argv[sys.argv.index('--run-id') + 1]\n"
@@ -298,3 +299,47 @@ def test_one_command_ships_installs_and_runs_the_demo_where_there_is_no_network(
     assert list((there / "bench-out/off").glob("comparison-*.md"))
     assert "offline/data/gsm8k.jsonl" in done.stdout + done.stderr
     assert not (there / "home/.cache/enginebench/data").exists()
+
+
+def archive(*members: tuple[str, bytes | str | None]) -> io.BytesIO:
+    """A tar stream of (name, content); None makes a folder, a text a link to it."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            if content is None:
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+            elif isinstance(content, str):
+                member.type, member.linkname = tarfile.SYMTYPE, content
+            else:
+                member.size = len(content)
+            tar.addfile(member, io.BytesIO(content if isinstance(content, bytes) else b""))
+    stream.seek(0)
+    return stream
+
+
+def test_a_runs_folder_comes_back_whole_over_an_earlier_try(tmp_path: Path) -> None:
+    (tmp_path / "r1").mkdir()
+    (tmp_path / "r1/run.json").write_text("old")
+    _unpack(archive(("r1", None), ("r1/run.json", b"new"), ("r1/a/r1/engine.json", b"{}")), tmp_path / "r1")
+    assert (tmp_path / "r1/run.json").read_text() == "new"
+    assert (tmp_path / "r1/a/r1/engine.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("history.db", b"theirs")],
+        [("r2/run.json", b"theirs")],
+        [("r1/../history.db", b"theirs")],
+        [("/history.db", b"theirs")],
+        [("r1/link", "../history.db"), ("r1/link", b"theirs")],
+        [("r1/link", ".."), ("r1/link/history.db", b"theirs")],
+    ],
+)
+def test_nothing_beside_the_run_is_overwritten(tmp_path: Path, members: list[tuple[str, bytes | str]]) -> None:
+    (tmp_path / "history.db").write_text("mine")
+    with pytest.raises((tarfile.TarError, OSError)):
+        _unpack(archive(("r1", None), *members), tmp_path / "r1")
+    assert (tmp_path / "history.db").read_text() == "mine"
+    assert not (tmp_path / "r2").exists()

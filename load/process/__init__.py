@@ -1,0 +1,1 @@
+"""Set-up of the load process: garbage collector, Ctrl-C, end with its parent."""
