@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from scoring.statistics.intervals import EQUIVALENCE_CONFIDENCE, Interval, paired_difference, wilson
+from scoring.statistics.intervals import Interval
+from scoring.statistics.proportions import EQUIVALENCE_CONFIDENCE, paired_difference, wilson
 
 Floats = NDArray[np.float64]
 

@@ -16,9 +16,10 @@ from collections import Counter
 import numpy as np
 from scipy import stats
 
-from scoring.statistics import verdict
 from scoring.statistics.gate import decide
-from scoring.statistics.intervals import welch_ratio
+from scoring.statistics.proportions import PairedTable
+from scoring.statistics.ratios import welch
+from scoring.statistics.verdict import judge
 
 RUN_NOISE, REPEATS, THRESHOLD = 0.02, 5, 0.03
 AA_SD = RUN_NOISE * math.sqrt(2 / REPEATS)
@@ -44,21 +45,19 @@ def aa_called_different(nights: int, rng: np.random.Generator) -> tuple[float, f
         flat = np.log(requests.reshape(2, -1))
         pooled += stats.ttest_ind(flat[0], flat[1]).pvalue < 0.05
         medians = np.median(requests, axis=2)
-        ci = welch_ratio(medians[0].tolist(), medians[1].tolist()).ci
-        assert ci is not None
-        by_run += not ci.holds(1.0)
+        by_run += welch(medians[0].tolist(), medians[1].tolist()).p_difference() < 0.05
     return pooled / nights, by_run / nights
 
 
 def quality_outcomes(n: int, accuracy: float, discordant: float, nights: int, rng: np.random.Generator) -> Counter[str]:
-    """What two engines of equal accuracy are called, by the word of the verdict, within 2 points."""
+    """What two engines of equal accuracy are called, by the outcome of the verdict, within 2 points."""
     half = discordant / 2
     tables, counts = np.unique(
         rng.multinomial(n, [accuracy - half, half, half, 1 - accuracy - half], nights), axis=0, return_counts=True
     )
     words: Counter[str] = Counter()
-    for (both, won, lost, neither), count in zip(tables, counts, strict=True):
-        words[verdict.paired(int(both), int(won), int(lost), int(neither), 0.02).words.word] += int(count)
+    for (_, won, lost, _), count in zip(tables, counts, strict=True):
+        words[judge([(PairedTable(int(won), int(lost), n), 0.02)])[0].outcome] += int(count)
     return words
 
 

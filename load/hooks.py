@@ -4,8 +4,8 @@
 - `inter_token(record, gaps_ms)`: for one that brought at least two deltas; the milliseconds between their arrivals.
 - `stream_finished(record)`: for every request, failed ones too, after the other two.
 
-They fire once a request, when its stream has closed and was understood, so a listener can cost what it likes without
-moving a stamp. Locust's `request` event fires once a request too: time to first token and inter-token gaps are not
+They fire once per request, after its stream has closed and was decoded, so a slow listener moves no stamp. Locust's
+`request` event fires once per request too. Time to first token and inter-token gaps do not fire it: they are not
 requests, and would dilute its fail ratio and mix its percentiles.
 """
 
@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from locust.event import EventHook, Events
+
+from records import Record
 
 HOOKS = ("first_token", "inter_token", "stream_finished")
 
@@ -25,9 +27,8 @@ def install(events: Events) -> None:
             setattr(events, name, EventHook())  # type: ignore[no-untyped-call]
 
 
-def fire_stream(environment: Any, record: Any) -> None:
+def fire_stream(events: Any, record: Record) -> None:
     """Fire the three hooks of a finished request."""
-    events = environment.events
     if record.first_token_ns is not None:
         events.first_token.fire(record=record)
         if len(record.chunk_ns) > 1 and events.inter_token._handlers:
@@ -36,11 +37,11 @@ def fire_stream(environment: Any, record: Any) -> None:
     events.stream_finished.fire(record=record)
 
 
-def fire(environment: Any, record: Any) -> None:
-    """Fire all that a finished request has to tell, Locust's `request` event among it."""
-    fire_stream(environment, record)
+def fire(events: Any, record: Record) -> None:
+    """Fire the three hooks and Locust's own `request` event."""
+    fire_stream(events, record)
     end = record.last_token_ns if record.ok and record.last_token_ns else record.end_ns
-    environment.events.request.fire(
+    events.request.fire(
         request_type="POST",
         name=record.cell,
         response_time=(end - (record.sent_ns or end)) / 1e6,

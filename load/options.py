@@ -10,6 +10,9 @@ from typing import Any, NoReturn, Protocol
 
 from load.http.target import Target
 
+DEFAULT_MAX_TOKENS = 128
+"""Most tokens of an answer where neither --max-tokens nor the prompt says."""
+
 
 class UsageError(ValueError):
     """Options that cannot be used; one line."""
@@ -46,7 +49,12 @@ def add_options(parser: Parser) -> None:
     )
     add("--samples", type=int, default=1, help="How often each prompt is asked when the prompts are used up once")
     add("--warmup", type=int, default=0, help="Warm-up requests, with prompts that are never measured")
-    add("--max-tokens", type=int, default=128, help="Most tokens of an answer")
+    add(
+        "--max-tokens",
+        type=int,
+        default=0,
+        help=f"Most tokens of an answer; 0: what the prompt's row or task says, else {DEFAULT_MAX_TOKENS}",
+    )
     add("--fixed-length", action="store_true", default=False, help="Ask for exactly --max-tokens tokens (ignore_eos)")
     add(
         "--request-extras",
@@ -106,17 +114,16 @@ def plain_parser() -> PlainParser:
     return parser
 
 
-def check_users(environment: Any, users: int | None) -> None:
-    """Hold a scenario to the number of users in its name.
+def check_users(scenario: str, exact: int | None, users: int | None) -> None:
+    """Check the number of users; `exact` is the number in the scenario's name, None where any will do.
 
     Raises:
-        UsageError: another number was asked for.
+        UsageError: no user was asked for, or another number than the scenario's name says.
     """
-    exact = environment.enginebench_exact
+    if users is not None and users < 1:
+        raise UsageError(f"--users {users}: at least 1 was expected")
     if exact and users not in (None, exact):
-        raise UsageError(
-            f"--users {users}: {environment.enginebench_scenario} always has {exact}; closed_loop takes any"
-        )
+        raise UsageError(f"--users {users}: {scenario} always has {exact}; closed_loop takes any")
 
 
 def check(options: Any, kind: str) -> dict[str, Any]:
@@ -162,6 +169,11 @@ def check(options: Any, kind: str) -> dict[str, Any]:
             of = " or ".join({"open": "open_loop"}.get(each, each) for each in kinds)
             raise UsageError(f"--{name.replace('_', '-')}: only {of} has a use for it")
     return extras
+
+
+def failure_exit_code(options: Any) -> int:
+    """The exit code of a test in which a measured request failed: Locust's --exit-code-on-error."""
+    return int(options.exit_code_on_error)
 
 
 def target(host: str | None) -> Target:

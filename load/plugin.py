@@ -11,15 +11,12 @@ import gevent
 from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
-from load import hooks
-from load.distributed import master, result, worker
+from load import hooks, process
+from load.distributed import join, master, worker
 from load.http.connection import Connection, StreamError
-from load.options import add_options, check, check_users, target
-from load.process import collector
-from load.process.interrupt import deliver_between_callbacks
-from load.process.parent import end_with_driver, end_with_master
+from load.options import add_options, capture_dir, check, check_users, failure_exit_code, target
 from load.session import Session
-from load.stopping import end_when_over
+from load.state import State, attach, state_of
 from load.web import tab
 from records.redaction import client_key
 
@@ -31,26 +28,14 @@ def install() -> None:
     if getattr(events, "_enginebench", False):
         return
     events._enginebench = True  # type: ignore[attr-defined]
-    hooks: Any = events
-    hooks.init_command_line_parser.add_listener(add_options)
-    hooks.init.add_listener(_on_init)
-    hooks.test_start.add_listener(_on_test_start)
-    hooks.test_stopping.add_listener(_on_test_stopping)
-    hooks.test_stop.add_listener(_on_test_stop)
-    hooks.quitting.add_listener(_on_quitting)
-    hooks.user_error.add_listener(_on_user_error)
-
-
-def session(environment: Any) -> Session:
-    """The running test's session."""
-    found: Session = environment.enginebench
-    return found
-
-
-def next_user(environment: Any) -> int:
-    """Numbers users of one test from 0 in the order of their birth."""
-    number: int = next(environment.enginebench_users)
-    return number
+    locust_events: Any = events
+    locust_events.init_command_line_parser.add_listener(_on_parser)
+    locust_events.init.add_listener(_on_init)
+    locust_events.test_start.add_listener(_on_test_start)
+    locust_events.test_stopping.add_listener(_on_test_stopping)
+    locust_events.test_stop.add_listener(_on_test_stop)
+    locust_events.quitting.add_listener(_on_quitting)
+    locust_events.user_error.add_listener(_on_user_error)
 
 
 def usage_error(message: str) -> NoReturn:
@@ -61,19 +46,23 @@ def usage_error(message: str) -> NoReturn:
     raise SystemExit(2)
 
 
+def _on_parser(parser: Any, **_: Any) -> None:
+    add_options(parser)
+    join.use_own_port(parser)
+
+
 def _on_init(environment: Any, **_: Any) -> None:
-    end_with_driver()
-    deliver_between_callbacks(environment)
-    if isinstance(environment.runner, WorkerRunner):
-        end_with_master()
-    options = environment.parsed_options
+    runner, options = environment.runner, environment.parsed_options
+    process.end_with_driver()
+    process.deliver_interrupts_between_callbacks()
+    if isinstance(runner, WorkerRunner):
+        process.end_with_master()
     hooks.install(environment.events)
-    if environment.stop_timeout == 0:
-        environment.stop_timeout = options.drain_timeout
     scenario, user_class = _scenario(environment)
-    environment.enginebench_scenario = scenario
-    environment.enginebench_kind = user_class.kind
-    environment.enginebench_exact = user_class.fixed_count if user_class.exact_count else None
+    exact = user_class.fixed_count if user_class.exact_count else None
+    # Locust's default of 0 would kill what is in flight.
+    attach(environment, State(scenario, user_class.kind, exact, stop_timeout=environment.stop_timeout or None))
+    _set_stop_timeout(environment)
     if options.num_users is None:
         options.num_users = user_class.fixed_count or None
     if options.num_users:
@@ -81,13 +70,17 @@ def _on_init(environment: Any, **_: Any) -> None:
             # All at once: Locust's ramp of one user a second is not what the scenario's name promises.
             options.spawn_rate = options.num_users
         user_class.fixed_count = 0
-    if isinstance(environment.runner, WorkerRunner):
-        worker.listen(environment.runner)
-    elif isinstance(environment.runner, MasterRunner):
-        master.listen(environment.runner)
+    if isinstance(runner, WorkerRunner):
+        worker.listen(environment)
+    elif isinstance(runner, MasterRunner):
+        master.listen(environment)
     tab.install(environment)
-    if options.headless and not isinstance(environment.runner, WorkerRunner):
+    if options.headless and not isinstance(runner, WorkerRunner):
         _refuse_early(environment, options)
+
+
+def _set_stop_timeout(environment: Any) -> None:
+    environment.stop_timeout = state_of(environment).stop_timeout or environment.parsed_options.drain_timeout
 
 
 def _scenario(environment: Any) -> tuple[str, Any]:
@@ -104,9 +97,10 @@ def _refuse_early(environment: Any, options: Any) -> None:
     """Look at what can be wrong before any load: options, prompts, and whether somebody answers."""
     from workloads import load_prompts
 
+    state = state_of(environment)
     try:
-        check(options, environment.enginebench_kind)
-        check_users(environment, options.num_users)
+        check(options, state.kind)
+        check_users(state.scenario, state.exact_users, options.num_users)
         client_key()
         where = target(environment.host or options.host)
         load_prompts(options.prompts, seed=options.seed)
@@ -121,81 +115,114 @@ def _refuse_early(environment: Any, options: Any) -> None:
 
 
 def _on_test_start(environment: Any, **_: Any) -> None:
-    environment.enginebench_users = itertools.count()
+    state = state_of(environment)
+    state.user_numbers = itertools.count()
+    # The web UI's form can change the drain timeout.
+    _set_stop_timeout(environment)
     if isinstance(environment.runner, MasterRunner):
         master.start(environment)
         return
     try:
-        if not isinstance(environment.runner, WorkerRunner):
-            check_users(environment, environment.runner.target_user_count)
-        client_key()
-        shard = worker.shard(environment)
-        made = Session(environment, environment.enginebench_scenario, environment.enginebench_kind, shard)
+        session = _make_session(environment)
     except ValueError as error:
         if environment.web_ui is None and not isinstance(environment.runner, WorkerRunner):
             usage_error(str(error))
         log.error("%s", error)
         if isinstance(environment.runner, WorkerRunner):
             gevent.spawn(environment.runner.quit)
-        # Out of the greenlet that would give birth to users next; for Locust no test has begun.
+        # Out of the greenlet that would start users next; for Locust no test has begun.
         raise gevent.GreenletExit from None
-    environment.enginebench = made
-    collector.calm()
+    state.session = session
+    process.freeze_garbage()
     if isinstance(environment.runner, WorkerRunner):
-        worker.start(environment, made)
-    watcher = gevent.spawn(end_when_over, environment, made)
-    watcher.link_exception(lambda greenlet: made.close(f"the end of the test failed: {_told(greenlet.exception)}"))
+        worker.start(environment, session)
+    if session.options.duration and not session.admission.sweep:
+        gevent.spawn(session.admission.close_on_time)
+    watcher = gevent.spawn(_end_when_over, environment, session)
+    watcher.link_exception(
+        lambda greenlet: session.close(f"the end of the test failed: {_described(greenlet.exception)}")
+    )
+
+
+def _make_session(environment: Any) -> Session:
+    """The session of a test that starts now.
+
+    Raises:
+        ValueError: options or prompts that cannot be used; one line.
+    """
+    state, runner, options = state_of(environment), environment.runner, environment.parsed_options
+    is_worker = isinstance(runner, WorkerRunner)
+    if not is_worker:
+        check_users(state.scenario, state.exact_users, runner.target_user_count)
+    client_key()
+    check(options, state.kind)
+    return Session(
+        options,
+        state.scenario,
+        state.kind,
+        worker.shard(environment),
+        host=environment.host or options.host,
+        users=lambda: int(runner.target_user_count),
+        # The master writes a worker's records.
+        capture=None if is_worker else capture_dir(options),
+        on_record=lambda record: hooks.fire(environment.events, record),
+    )
+
+
+def _end_when_over(environment: Any, session: Session) -> None:
+    """Once the last measured request is on disk: stop, and in a headless run quit."""
+    session.over.wait()
+    if isinstance(environment.runner, WorkerRunner):
+        worker.report_over(environment, session)
+    elif state_of(environment).session is session and not session.stopping:
+        # From a greenlet of its own: stop() kills the users, and this one must not be among the waiting.
+        if environment.web_ui is None:
+            environment.runner.quit()
+        else:
+            environment.runner.stop()
 
 
 def _on_test_stopping(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, MasterRunner):
         master.stopping(environment)
-    made = getattr(environment, "enginebench", None)
-    if isinstance(made, Session):
-        made.stopping = True
-        if not made.over.is_set():
-            made.close("stopped before it was complete")
+    elif session := state_of(environment).session:
+        session.stop()
 
 
 def _on_test_stop(environment: Any, **_: Any) -> None:
-    made = getattr(environment, "enginebench", None)
+    state = state_of(environment)
     if isinstance(environment.runner, MasterRunner):
-        result.finish(environment)
-        return
-    if not isinstance(made, Session):
-        return
-    made.over.set()
-    made.finish()
-    if isinstance(environment.runner, WorkerRunner):
-        worker.finish(environment, made)
-    environment.process_exit_code = exit_code(made)
-    environment.enginebench_last = made
-    environment.enginebench = None
+        master.finish(environment)
+    elif session := state.session:
+        session.finish()
+        if isinstance(environment.runner, WorkerRunner):
+            worker.finish(environment, session)
+        environment.process_exit_code = exit_code(session)
+        state.session = None
 
 
-def exit_code(made: Session) -> int:
-    """0, or 1 where a measured request failed or the capture could not be kept."""
-    return 1 if made.failed or made.failure else 0
+def exit_code(session: Session) -> int:
+    """0, or Locust's --exit-code-on-error where a measured request failed; never 0 where the capture is not whole."""
+    code = failure_exit_code(session.options)
+    return code or 1 if session.failure else code if session.failed else 0
 
 
 def _on_user_error(user_instance: Any, exception: BaseException, **_: Any) -> None:
-    """A mistake in the load itself: Locust would log it and go on, and the figures would lack what it cost."""
+    """End the test on a mistake in the load itself: Locust would log it and go on, and the figures would lack it."""
     # Locust fires it with the user, or with the task set of one.
     user = getattr(user_instance, "user", user_instance)
-    made = getattr(user.environment, "enginebench", None)
-    if isinstance(made, Session):
-        made.fail(f"the load itself failed: {_told(exception)}")
+    if session := state_of(user.environment).session:
+        session.fail(f"the load itself failed: {_described(exception)}")
 
 
-def _told(exception: BaseException | None) -> str:
+def _described(exception: BaseException | None) -> str:
     # Not its repr, which may hold what it was about: of an encoder all of its input.
     return f"{type(exception).__name__}: {exception}"
 
 
 def _on_quitting(environment: Any, **_: Any) -> None:
     """Stop now, where a signal or the end of the run has not yet: Locust decides on its exit code right after this."""
-    made = getattr(environment, "enginebench", None)
     if isinstance(environment.runner, MasterRunner):
         environment.runner.stop(send_stop_to_client=False)
-    elif isinstance(made, Session) and not made.stopping:
+    elif (session := state_of(environment).session) and not session.stopping:
         environment.runner.stop()

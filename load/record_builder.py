@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from load.chat.answer import Answer
 from load.chat.decode import decode
@@ -14,9 +14,6 @@ from load.schedule.tickets import Ticket
 from records import ErrorKind, Phase, Record
 from records.redaction import scrub, scrubbed
 
-if TYPE_CHECKING:
-    from load.session import Session
-
 _ENDS = {
     End.RESET: (ErrorKind.ABORTED, "the connection was reset"),
     End.CLOSED: (ErrorKind.ABORTED, "the connection was closed before the response was complete"),
@@ -25,6 +22,20 @@ _ENDS = {
     End.TOO_LARGE: (ErrorKind.BAD_FRAME, "a response over the size limit"),
 }
 _STATUSES = {429: ErrorKind.RATE_LIMITED, 503: ErrorKind.BUSY}
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What all records of one test in one process share."""
+
+    session: str
+    """A random prefix that keeps the ids of all sessions apart."""
+    engine: str
+    cell: str
+    scenario: str
+    workload: str
+    round: int
+    worker: str
 
 
 @dataclass(slots=True)
@@ -44,9 +55,9 @@ class Exchange:
     """Whether another attempt at the same ticket follows."""
 
 
-def understand(exchange: Exchange, session: Session, phase: Phase) -> Iterator[Record]:
+def understand(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Record]:
     """Decode an exchange, yielding its growing record after each piece so that the caller can pause."""
-    record = _blank(exchange, session, phase)
+    record = _blank(exchange, labels, phase)
     reply = exchange.reply
     if reply is None:
         assert exchange.failure is not None
@@ -149,18 +160,18 @@ def _fail(record: Record, kind: ErrorKind, message: str) -> None:
     record.error = {"kind": str(kind), "message": message}
 
 
-def _blank(exchange: Exchange, session: Session, phase: Phase) -> Record:
-    options, ticket = session.options, exchange.ticket
+def _blank(exchange: Exchange, labels: Labels, phase: Phase) -> Record:
+    ticket = exchange.ticket
     return Record(
-        id=f"{session.id}-{exchange.user}-{exchange.seq}-{exchange.attempt}",
-        engine=options.engine,
-        cell=session.cell,
-        round=options.round,
-        worker=session.worker,
+        id=f"{labels.session}-{exchange.user}-{exchange.seq}-{exchange.attempt}",
+        engine=labels.engine,
+        cell=labels.cell,
+        round=labels.round,
+        worker=labels.worker,
         user=exchange.user,
         seq=exchange.seq,
         attempt=exchange.attempt,
-        workload=session.workload,
+        workload=labels.workload,
         prompt_id=ticket.prompt.prompt_id,
         prompt_sha256=ticket.prompt.sha256,
         sample=ticket.sample,

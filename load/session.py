@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from gevent.event import Event
-from locust.runners import WorkerRunner
 
-from load import hooks
 from load.capture import Capture, CaptureError, utc_now
 from load.decode_queue import Decoding
-from load.describe import describe
 from load.health import Health
-from load.options import UsageError, capture_dir, check, target
-from load.record_builder import Exchange, hide_secrets, understand
+from load.options import UsageError, check, target
+from load.record_builder import Exchange, Labels, hide_secrets, understand
+from load.scenario_json import asked_fields, process_fields
 from load.schedule.admission import Admission
 from load.schedule.tickets import Prompts, Shard, Ticket
 from records import Phase, Record, workload_name
@@ -28,61 +27,81 @@ log = logging.getLogger("enginebench")
 class Session:
     """What the users of one process share during one test. Made at `test_start`, closed after `test_stop`."""
 
-    def __init__(self, environment: Any, scenario: str, kind: str, shard: Shard) -> None:
+    def __init__(
+        self,
+        options: Any,
+        scenario: str,
+        kind: str,
+        shard: Shard,
+        *,
+        host: str | None,
+        users: Callable[[], int],
+        capture: Path | None,
+        on_record: Callable[[Record], None],
+    ) -> None:
         """Prepare a test.
+
+        Args:
+            options: as parsed.
+            scenario: its name, for the records.
+            kind: the shape of the load, `ChatUser.kind`.
+            shard: this process's part of the prompts and counts.
+            host: the engine's base URL.
+            users: the users that this process should have now; Locust can change the number during a test.
+            capture: the folder for the records; None where they are not written here.
+            on_record: called with every record, after it is written.
 
         Raises:
             UsageError: options or prompts that cannot be used.
         """
-        options = environment.parsed_options
-        self.environment, self.options, self.scenario, self.kind = environment, options, scenario, kind
+        self.options, self.users, self._on_record = options, users, on_record
         self.extras = check(options, kind)
-        self.target = target(environment.host or options.host)
-        self.shard = shard
-        self.workload = options.workload or workload_name(options.prompts)
-        self.cell = options.cell or f"{scenario}.{self.workload}"
+        self.target = target(host)
+        workload = options.workload or workload_name(options.prompts)
+        self.labels = Labels(
+            session=os.urandom(4).hex(),
+            engine=options.engine,
+            cell=options.cell or f"{scenario}.{workload}",
+            scenario=scenario,
+            workload=workload,
+            round=options.round,
+            worker=f"{os.uname().nodename}-{os.getpid()}" if shard.count > 1 else "local",
+        )
         try:
-            prompts = load_prompts(options.prompts, seed=options.seed)
-            self.prompts = Prompts(prompts, warmup=options.warmup, shard=shard)
+            all_prompts = load_prompts(options.prompts, seed=options.seed)
+            prompts = Prompts(all_prompts, warmup=options.warmup, shard=shard)
         except (TaskError, ValueError) as error:
             raise UsageError(f"--prompts: {error}") from None
-        self.id = os.urandom(4).hex()
-        self.worker = f"{os.uname().nodename}-{os.getpid()}" if shard.count > 1 else "local"
-        self.health = Health()
         try:
-            # A worker's records are written by the master.
-            path = None if isinstance(environment.runner, WorkerRunner) else capture_dir(options)
-            self.capture = Capture(path, append=options.append)
+            self.capture = Capture(capture, append=options.append)
         except CaptureError as error:
             raise UsageError(f"--capture-dir {error}") from None
         self._sink: Callable[[Record], None] = self.capture.write
+        self.health = Health()
         self._decoding = Decoding(
-            lambda exchange, phase: understand(exchange, self, phase),
+            lambda exchange, phase: understand(exchange, self.labels, phase),
             keep=self._keep,
-            on_done=self._look_if_over,
+            on_done=self._end_if_over,
             on_failure=self.fail,
         )
         self.admission = Admission(
-            options,
-            kind,
-            self.prompts,
-            shard,
-            lambda: self.users,
-            on_measure=self.health.start,
-            on_idle=self._look_if_over,
+            options, kind, prompts, shard, users, on_measure=self._begin_measuring, on_idle=self._end_if_over
         )
         self.finished = self.failed = 0
         self.over = Event()
         self.stopping = False
         self.failure: str | None = None
         self.started_utc = utc_now()
+        self._asked = asked_fields(
+            options, kind, users=users() or None, measured_prompts=prompts.total, extras=self.extras
+        )
         self.health.start()
         self._write_scenario()
 
-    @property
-    def users(self) -> int:
-        """The users that this process should have."""
-        return int(self.environment.runner.target_user_count)
+    def _begin_measuring(self) -> None:
+        # A worker learns its number of users only after the start of the test.
+        self._asked["users"] = self.users()
+        self.health.start()
 
     def next(self, user: int) -> Ticket | None:
         """Wait for this user's next ticket; None once there is nothing more to send."""
@@ -94,12 +113,20 @@ class Session:
         self.admission.close(reason)
         self._decoding.let_all_go()
 
-    def _look_if_over(self) -> None:
+    def stop(self) -> None:
+        """Take note that Locust stops the test."""
+        if not self.stopping and self.users() != self._asked["users"] and self.admission.measure_start_ns is not None:
+            self.close(f"the number of users was changed from {self._asked['users']} to {self.users()} during the test")
+        self.stopping = True
+        if not self.over.is_set():
+            self.close("stopped before it was complete")
+
+    def _end_if_over(self) -> None:
         if self.admission.closed and not self.admission.tickets_out and self._decoding.is_idle:
             self.over.set()
 
     def ended(self, exchange: Exchange) -> None:
-        """Take a request that has ended; it is understood and written a little later, between arrivals."""
+        """Take a request that has ended; it is decoded and written a little later, between arrivals."""
         phase = exchange.ticket.phase
         if phase is not Phase.WARMUP and self.admission.is_last_lap:
             phase = Phase.DRAIN
@@ -112,7 +139,7 @@ class Session:
         self._sink = sink
 
     def _keep(self, record: Record, exchange: Exchange) -> None:
-        """Write a record down, count it, and tell the listeners."""
+        """Write a record without known secrets, count it, and hand it to the listeners."""
         hide_secrets(record)
         try:
             self._sink(record)
@@ -124,7 +151,7 @@ class Session:
             self.failed += not record.ok
         if not record.ok and self.options.keep_raw and exchange.reply is not None:
             self.capture.keep_raw(record, exchange.reply.raw or [])
-        hooks.fire(self.environment, record)
+        self._on_record(record)
 
     def fail(self, message: str) -> None:
         """End the test at once, as one that cannot be trusted to be whole. The first message stays."""
@@ -136,7 +163,8 @@ class Session:
             self.over.set()
 
     def finish(self) -> None:
-        """After the users have stopped: understand what is left, and write how it came out."""
+        """After the users have stopped: decode what is left, and write how the test came out."""
+        self.over.set()
         self._decoding.finish()
         self.health.stop()
         try:
@@ -158,5 +186,17 @@ class Session:
             return f"{self.finished} of {owed} measured requests"
         return None
 
+    def describe(self, *, ended: bool) -> dict[str, Any]:
+        """The fields of scenario.json except its counts."""
+        return process_fields(
+            self.labels,
+            self._asked,
+            self.admission,
+            started_utc=self.started_utc,
+            ended=ended,
+            reason=self.incomplete_reason,
+            client=self.health.summary() if ended else None,
+        )
+
     def _write_scenario(self, *, ended: bool = False) -> None:
-        self.capture.write_scenario(**describe(self, ended=ended))
+        self.capture.write_scenario(**self.describe(ended=ended))

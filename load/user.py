@@ -13,17 +13,17 @@ from locust import User, task
 from load import plugin
 from load.http.connection import Connection, StreamError
 from load.http.response import Reply
+from load.options import DEFAULT_MAX_TOKENS
 from load.record_builder import Exchange, retry_after_s
 from load.schedule.tickets import Ticket
 from load.session import Session
+from load.state import state_of
 from records import ErrorKind
 from records.redaction import client_key
 
 plugin.install()
 
 log = logging.getLogger("enginebench")
-
-DEFAULT_MAX_TOKENS = 128
 
 
 class ChatUser(User):
@@ -40,16 +40,18 @@ class ChatUser(User):
 
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
-        self.session: Session = plugin.session(environment)
-        self._number = plugin.next_user(environment)
+        state = state_of(environment)
+        assert state.session is not None
+        self.session: Session = state.session
+        self._number = next(state.user_numbers)
         self._seq = 0
         self._key = client_key()
         self._connection = Connection(self.session.target, keep_raw=self.session.options.keep_raw)
 
     def on_start(self) -> None:
         session = self.session
-        if self.kind == "ramp" and session.users > 1:
-            gevent.sleep(session.options.ramp * self._number / (session.users - 1))
+        if self.kind == "ramp" and session.users() > 1:
+            gevent.sleep(session.options.ramp * self._number / (session.users() - 1))
         session.admission.arrive()
 
     def on_stop(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from records import JsonObject
 from scoring.captures import Capture
+from scoring.quality.accuracy import AnswersPair
 from scoring.speed import breakdown, gpu
 from scoring.speed.latency import CellFigures
 
@@ -19,6 +20,8 @@ class Parts:
     performance: list[JsonObject] = field(default_factory=list)
     steps: list[JsonObject] = field(default_factory=list)
     quality: list[JsonObject] = field(default_factory=list)
+    answer_pairs: list[AnswersPair] = field(default_factory=list)
+    """The pairs in `quality`, with the evidence that their verdicts rest on."""
     divergence: list[JsonObject] = field(default_factory=list)
     problems: list[JsonObject] = field(default_factory=list)
     requests: list[JsonObject] = field(default_factory=list)

@@ -15,15 +15,18 @@ from scoring.audit.audit import audit_cell, audit_engine
 from scoring.audit.model import CellFacts, EngineFacts, RoundFacts
 from scoring.captures import Capture
 from scoring.cell_results import Parts, gpu_series, plain, request_rows
+from scoring.metrics import DECIDING
 from scoring.provenance import engine_card, provenance
 from scoring.quality import accuracy, divergence, grading
 from scoring.quality.problems import problem_rows
+from scoring.quality.verdicts import judge_answers
 from scoring.runs import Round, Run, load_run
 from scoring.speed import breakdown, gpu
 from scoring.speed.latency import CellFigures, cell_figures
 from scoring.speed.rows import performance_rows
 from scoring.speed.series import cell_series
 from scoring.speed.steps import step_figures, step_rows
+from scoring.speed.verdicts import judge_speed
 from workloads import Prompt, read_prompts
 
 SCHEMA_VERSION = 1
@@ -74,6 +77,7 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
     for cell in run.cells:
         _one_cell(run, cell, parts)
     rows += parts.audit
+    families = _judge(run, parts)
     comparison: JsonObject = {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.folder.run_id,
@@ -93,9 +97,20 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
         "series": {"cells": parts.series, "gpu": gpu_series(parts)},
         "provenance": provenance(run),
     }
-    comparison["verdict"] = summary.verdict(comparison)
+    comparison["verdict"] = summary.verdict(comparison, families)
     whole: JsonObject = plain(comparison)
     return whole
+
+
+def _judge(run: Run, parts: Parts) -> JsonObject:
+    """Give every deciding figure its verdict, over all cells and candidates; returns {speed, answers}, the families."""
+    margin = (run.profile.get("gate") or {}).get("threshold") or DEFAULT_SPEED_MARGIN
+    deciding = (run.profile.get("verdict") or {}).get("deciding") or DECIDING
+    judge_speed(parts.steps, run.baseline, margin, deciding=())
+    return {
+        "speed": judge_speed(parts.performance, run.baseline, margin, deciding),
+        "answers": judge_answers(parts.answer_pairs),
+    }
 
 
 def _one_cell(run: Run, cell: str, parts: Parts) -> None:
@@ -106,9 +121,8 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     captures = [capture for rounds in captured.values() for capture, _ in rounds]
     scenario, workload = _names(cell, section, captures)
     figures = {e: [(c.round, f) for c, f in rounds] for e, rounds in captured.items() if rounds}
-    margin = (run.profile.get("gate") or {}).get("threshold") or DEFAULT_SPEED_MARGIN
-    parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline, margin)
-    parts.steps += step_rows(cell, scenario, workload, figures, run.baseline, margin)
+    parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline)
+    parts.steps += step_rows(cell, scenario, workload, figures, run.baseline)
     prompts = _prompts(run, workload)
     facts = {e: [RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
     pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
@@ -177,10 +191,9 @@ def _answers(
             if rounds
         }
         points = (run.profile.get("parity_margin") or {}).get(workload, accuracy.DEFAULT_MARGIN_POINTS)
-        parts.quality.append(
-            {"cell": cell, "scenario": scenario, "workload": workload}
-            | accuracy.quality_row(graded, run.baseline, points / 100)
-        )
+        row, pairs = accuracy.quality_row(graded, run.baseline, points / 100)
+        parts.quality.append({"cell": cell, "scenario": scenario, "workload": workload} | row)
+        parts.answer_pairs += pairs
         first = {engine: rounds[0] for engine, rounds in graded.items()}
         parts.problems += problem_rows(cell, workload, golds, first, run.baseline)
         texts = {engine: [grading.answered(outcomes) for outcomes in rounds] for engine, rounds in graded.items()}
@@ -203,6 +216,7 @@ def score(folder: RunFolder) -> JsonObject:
         prompts = _prompts(run, workload)
         if grading.graded_prompts(prompts):
             _answers(run, cell, scenario, workload, captured, prompts, parts)
+    judge_answers(parts.answer_pairs)
     return {"grader_version": GRADER_VERSION, "quality": parts.quality, "problems": parts.problems}
 
 

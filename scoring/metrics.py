@@ -8,6 +8,9 @@ from __future__ import annotations
 WITHIN_RUN = "bootstrap within one run"
 """The method of an interval that is blind to the noise from run to run."""
 
+DECIDING = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
+"""The figures of each cell that decide, unless the profile names others; all others are exploratory."""
+
 RATES = ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefill_tok_s")
 LATENCIES = ("ttft_ms", "ttfa_ms", "ttft_scheduled_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms", "e2e_scheduled_ms")
 SUFFIXES = ("p50", "p90", "p95", "p99", "mean")

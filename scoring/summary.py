@@ -5,16 +5,18 @@ from __future__ import annotations
 from records import JsonObject
 from scoring.metrics import WITHIN_RUN
 from scoring.speed.percentiles import BEYOND, PERCENTILES
-from scoring.statistics.verdict import BLIND_NOTE
+from scoring.speed.verdicts import TOO_FEW_ROUNDS
+from scoring.statistics.verdict import FEWEST_ROUNDS
 
 DONE, FAILED_REQUESTS, VOID = 0, 1, 3
 """Exit codes (of design): done, requests failed, void."""
 
-HEADLINE = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 
+def verdict(comparison: JsonObject, families: JsonObject) -> JsonObject:
+    """{void, summary, reasons, warnings, speed, quality, families, caveats, exit_code} of a comparison that is whole.
 
-def verdict(comparison: JsonObject) -> JsonObject:
-    """{void, summary, reasons, warnings, speed, quality, caveats, exit_code} of a comparison that else is whole."""
+    `families` says how the verdicts were reached: {speed, answers}, as `judge_speed` and `judge_answers` return it.
+    """
     reasons = [_reason(row) for row in comparison["audit"] if row["status"] == "fail"]
     warnings = [_reason(row) for row in comparison["audit"] if row["status"] in ("warn", "unknown")]
     speed, answers = _speed(comparison), _quality(comparison)
@@ -24,10 +26,11 @@ def verdict(comparison: JsonObject) -> JsonObject:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         summary = f"VOID: {reasons[0]}{more}"
     else:
-        # In a cell that is graded the answers are the headline, in the others the throughput; caveats come once.
+        # In a graded cell the answers are the headline, in the others the first deciding metric.
         graded = {row["cell"] for row in comparison["quality"]}
-        fast = [line for line in speed if line["metric"] == HEADLINE[0] and line["cell"] not in graded]
-        summary = "; ".join(str(line["text"]) for line in [*fast, *answers]).replace(BLIND_NOTE, "")
+        first = families["speed"]["metrics"][0]
+        fast = [line for line in speed if line["metric"] == first and line["cell"] not in graded]
+        summary = "; ".join(str(line["text"]) for line in [*fast, *answers])
         summary = summary or "nothing to compare"
     return {
         "void": void,
@@ -36,6 +39,7 @@ def verdict(comparison: JsonObject) -> JsonObject:
         "warnings": warnings,
         "speed": speed,
         "quality": answers,
+        "families": families,
         "caveats": _caveats(comparison),
         "exit_code": VOID if void else FAILED_REQUESTS if errors else DONE,
     }
@@ -56,9 +60,8 @@ def _speed(comparison: JsonObject) -> list[JsonObject]:
             "text": f"{engine}, {row['cell']}, {row['metric']}: {ratio['text']}",
         }
         for row in comparison["performance"]
-        if row["metric"] in HEADLINE
         for engine, ratio in row["speed_ratio"].items()
-        if ratio["value"] is not None
+        if ratio["deciding"] and ratio["value"] is not None
     ]
 
 
@@ -75,16 +78,25 @@ def _quality(comparison: JsonObject) -> list[JsonObject]:
 
 def _caveats(comparison: JsonObject) -> list[str]:
     caveats = []
-    blind, all_cells = set(), set()
+    one_round, few_rounds, all_cells = set(), set(), set()
     for row in comparison["performance"]:
         all_cells.add(row["cell"])
-        if any(told["method"] == WITHIN_RUN for told in row["speed_ratio"].values()):
-            blind.add(row["cell"])
-    if blind:
-        where = "" if blind == all_cells else f" in {', '.join(sorted(blind))}"
+        for ratio in row["speed_ratio"].values():
+            if ratio["method"] == WITHIN_RUN:
+                one_round.add(row["cell"])
+            if ratio["no_verdict"] == TOO_FEW_ROUNDS:
+                few_rounds.add(row["cell"])
+    if few_rounds:
+        where = "" if few_rounds == all_cells else f" in {', '.join(sorted(few_rounds))}"
         caveats.append(
-            f"One run per engine{where}: the speed intervals are bootstrapped within the run and blind to the noise"
-            " from run to run; ask for rounds = 3 or more to measure it."
+            f"Fewer than {FEWEST_ROUNDS} rounds{where}: no verdict on speed, since the noise from round to round is not"
+            f" known; ask for rounds = {FEWEST_ROUNDS} or more."
+        )
+    if one_round:
+        where = "" if one_round == all_cells else f" in {', '.join(sorted(one_round))}"
+        caveats.append(
+            f"One round per engine{where}: the speed intervals are bootstrapped within the round and blind to the noise"
+            " from round to round."
         )
     if sweeps := sorted({row["cell"] for row in comparison["steps"]}):
         caveats.append(f"Figures of a whole sweep mix its levels ({', '.join(sweeps)}): read them step by step.")

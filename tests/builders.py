@@ -162,16 +162,19 @@ class RunBuilder:
         max_tokens: int = 2048,
         tpot_ms: float = 10.0,
         prompt_tokens: int = 90,
+        rounds: int | None = None,
     ) -> None:
-        """Add a quality cell: the i-th answer of each engine is to the problem with the i-th gold."""
+        """Add a quality cell, in the first `rounds` (or all): the i-th answer is to the problem with the i-th gold."""
         scenario, _, workload = cell.partition(".")
-        self._section(scenario, workload, requests=None, warmup=0, max_tokens=max_tokens, fixed_length=False)
+        self._section(
+            scenario, workload, requests=None, warmup=0, max_tokens=max_tokens, fixed_length=False, rounds=rounds
+        )
         prompts = [
             Prompt(f"{workload}-{i:04d}", ({"role": "user", "content": f"Problem {i}: what is {gold}?"},), gold, task)
             for i, gold in enumerate(golds, start=1)
         ]
         self.workloads[workload] = prompts
-        for number in range(1, self.rounds + 1):
+        for number in range(1, (rounds or self.rounds) + 1):
             for engine, given in answers.items():
                 jobs = [
                     _Job(
@@ -505,25 +508,29 @@ def _split(total: int, parts: int) -> list[int]:
     return [whole + (i < rest) for i in range(parts)]
 
 
-def reference_run(*, wrong_context: bool = False) -> RunBuilder:
+def reference_run(*, wrong_context: bool = False, rounds: int = 1, run_noise: float = 0.0) -> RunBuilder:
     """The mission's reference run: llama.cpp (baseline) against xserv, with its published figures.
 
     Args:
         wrong_context: as it was run first, llama.cpp with `-c 4096 --parallel 4`: 1,024 tokens a slot, so that AIME's
             long answers were cut (1 of 30 against 6 of 30).
+        rounds: how often the speed cells are measured; the answers are asked once.
+        run_noise: standard deviation of a round's speed, as a share.
     """
-    run = RunBuilder(("llama.cpp", "xserv"), profile={"parity_margin": {"gsm8k": 2.0, "aime2025": 2.0}})
+    run = RunBuilder(("llama.cpp", "xserv"), rounds=rounds, profile={"parity_margin": {"gsm8k": 2.0, "aime2025": 2.0}})
     run.profile["engines"][1]["kind"] = "xserv"
     base, cand = run.engines
-    run.perf("single.perf-medium", {base: Speed(17.7, 10.4), cand: Speed(28.0, 17.5, timings=False)})
+    run.perf("single.perf-medium", {
+        base: Speed(17.7, 10.4, run_noise=run_noise), cand: Speed(28.0, 17.5, timings=False, run_noise=run_noise)
+    })  # fmt: skip
     for users, rates in ((4, (317.1, 135.2)), (8, (322.5, 135.5))):
         speeds = {
-            engine: Speed.at_rate(rate, users, ttft, requests=16, timings=engine == base)
+            engine: Speed.at_rate(rate, users, ttft, requests=16, timings=engine == base, run_noise=run_noise)
             for engine, rate, ttft in zip(run.engines, rates, (30.0, 60.0), strict=True)
         }
         run.perf(f"concurrent_{users}.perf-medium", speeds)
-    for engine in (base, cand):
-        run.states[engine, 1]["kind"] = "llama_cpp" if engine == base else "xserv"
+    for engine, number in run.states:
+        run.states[engine, number]["kind"] = "llama_cpp" if engine == base else "xserv"
     golds = [str(10 + i) for i in range(50)]
     run.answers(
         "single.gsm8k",
@@ -532,6 +539,7 @@ def reference_run(*, wrong_context: bool = False) -> RunBuilder:
             base: [boxed(gold if i not in (7, 31) else 0) for i, gold in enumerate(golds)],
             cand: [boxed(gold if i != 7 else 0) for i, gold in enumerate(golds)],
         },
+        rounds=1,
     )
     aime = [str(100 + i) for i in range(30)]
     right = {base: {0, 2, 5, 15, 18, 22}, cand: {0, 2, 5, 15, 20, 25}}
@@ -542,18 +550,21 @@ def reference_run(*, wrong_context: bool = False) -> RunBuilder:
     if wrong_context:
         cut = Answer("We consider the cases. " * 12, "length", tokens=940)
         given[base] = [given[base][i] if i == 0 else cut for i in range(30)]
-        run.states[base, 1]["readback"]["context_per_slot"] = 1024
-        run.states[base, 1]["argv"][4] = "4096"
-    run.answers("single.aime2025", aime, given, task="aime2025", max_tokens=DEFAULT_CONTEXT - 512)
+        for number in range(1, rounds + 1):
+            run.states[base, number]["readback"]["context_per_slot"] = 1024
+            run.states[base, number]["argv"][4] = "4096"
+    run.answers("single.aime2025", aime, given, task="aime2025", max_tokens=DEFAULT_CONTEXT - 512, rounds=1)
     return run
 
 
 def main(out: str, *, void: bool = False) -> None:
-    """Write the example comparison: the reference run's figures (or its first, wrong run's), from synthetic records."""
+    """Write the example comparison: the reference run's figures in three rounds, or its first, wrong run's in one."""
     from scoring.compare import compare
 
     with tempfile.TemporaryDirectory() as scratch:
-        folder = reference_run(wrong_context=void).write(Path(scratch) / "reference")
+        folder = (reference_run(wrong_context=True) if void else reference_run(rounds=3, run_noise=0.003)).write(
+            Path(scratch) / "reference"
+        )
         comparison = compare(folder, created="20260101T000000Z")
     Path(out).write_text(json.dumps(comparison, separators=(",", ":")) + "\n", encoding="utf-8")
 

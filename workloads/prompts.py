@@ -113,6 +113,8 @@ def _from_row(row: Any, number: int) -> Prompt:
         json.dumps(messages, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ValueError("the text holds half a surrogate pair, which can't be sent as UTF-8") from None
+    # Null means absent: exports of data frames write it for every missing value.
+    row = {name: value for name, value in row.items() if value is not None}
     gold = row.get("gold")
     if gold is not None and (isinstance(gold, bool) or not isinstance(gold, str | int | float)):
         raise ValueError("`gold` must be a string or a number")

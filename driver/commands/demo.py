@@ -17,4 +17,4 @@ from driver.profile.read import find_profile, load_profile
 @_shared.as_json("the comparison")
 def command(run_id: str | None, out: Path, as_json: bool) -> int:
     """Compare two real llama.cpp servers, with 4 slots and with 1, on SmolLM2-135M: a few minutes, no GPU."""
-    return execute(load_profile("demo"), find_profile("demo"), out, run_id, as_json=as_json)
+    return execute(load_profile("demo"), find_profile("demo"), out, run_id, form="json" if as_json else "terminal")

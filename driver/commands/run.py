@@ -16,27 +16,49 @@ from driver.run.prompts import load_workloads
 from driver.run.run import run_profile
 from driver.shell_completion import ProfileArgument
 from records.wording import count
+from reporting.pull_request import pull_request
 from reporting.terminal import summary
 
 
 def execute(
     profile: Profile,
-    path: Path,
+    path: Path | None,
     out: Path,
     run_id: str | None,
     *,
-    as_json: bool,
+    form: str = "terminal",
     junit: Path | None = None,
     keep_raw: bool = False,
+    made_by: str | None = None,
+    open_report: bool = False,
 ) -> int:
-    """Run, judge and report; returns the exit code. The report's path is the last line of output."""
+    """Run, judge and report; `run`, `demo` and `ab` are this.
+
+    Args:
+        profile: what to run.
+        path: its file; None where it was made in memory, and then `made_by` is the command that made it.
+        out: the folder of run folders.
+        run_id: names the run; an incomplete run of that name is finished.
+        form: what is printed on stdout: terminal (the last line is the report's path), json or markdown.
+        junit: a file for JUnit XML.
+        keep_raw: whether the bytes of failed requests are kept.
+        made_by: the command that starts the same run, without `--run-id`.
+        open_report: whether the HTML report is opened in the user's browser.
+
+    Returns:
+        The exit code.
+    """
     display = Display(quiet=False)
-    result = run_profile(profile, path, out, run_id, display, keep_raw=keep_raw)
+    result = run_profile(profile, path, out, run_id, display, keep_raw=keep_raw, made_by=made_by)
     display.say("judging what was captured")
     comparison, json_path = judge(result.folder)
     reports = write_reports(comparison, json_path, junit)
-    if as_json:
+    if open_report:
+        click.launch(str(reports[-1].absolute()))
+    if form == "json":
         click.echo(to_json(comparison))
+    elif form == "markdown":
+        click.echo(pull_request(comparison), nl=False)
     else:
         click.echo(summary(comparison, width=shutil.get_terminal_size((100, 40)).columns))
         click.echo("\n".join(f"report: {report}" for report in reports))
@@ -65,7 +87,7 @@ def command(
     if dry_run:
         click.echo(plan_text(loaded, out))
         return 0
-    return execute(loaded, path, out, run_id, as_json=as_json, junit=junit, keep_raw=keep_raw)
+    return execute(loaded, path, out, run_id, form="json" if as_json else "terminal", junit=junit, keep_raw=keep_raw)
 
 
 def plan_text(profile: Profile, out: Path) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,17 +51,24 @@ def check_options(options: Options, scenario: str) -> None:
 
 def scenario_kind(scenario: str) -> str:
     """The kind of load of a scenario: closed, open, sweep or ramp (`ChatUser.kind`)."""
-    return _of_class(scenario, r'kind = "(\w+)"') or "closed"
+    return str(declared(scenario).get("kind", "closed"))
 
 
 def exact_users(scenario: str) -> int | None:
     """How many users a scenario always has; None where a cell may say."""
-    if not _of_class(scenario, "exact_count = (True)"):
-        return None
-    return int(_of_class(scenario, r"fixed_count = (\d+)") or 1)
+    facts = declared(scenario)
+    return int(facts.get("fixed_count", 1)) if facts.get("exact_count") else None
 
 
-def _of_class(scenario: str, attribute: str) -> str | None:
-    """What the user class in a scenario's file sets; read as text, for importing it would import Locust."""
-    found = re.search(f"^    {attribute}$", (LOCUSTFILES / f"{scenario}.py").read_text(encoding="utf-8"), re.MULTILINE)
-    return found[1] if found else None
+def declared(scenario: str) -> dict[str, Any]:
+    """The class attributes that a scenario declares, such as `kind`. Parsed, for importing it would import Locust."""
+    module = ast.parse((LOCUSTFILES / f"{scenario}.py").read_text(encoding="utf-8"))
+    return {
+        target.id: ast.literal_eval(statement.value)
+        for node in module.body
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }

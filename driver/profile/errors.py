@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from driver.profile.model import Profile
-from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
+from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, Verdict, WorkloadSection
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "engines": EngineSection,
@@ -18,6 +18,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "sampling": Sampling,
     "objectives": Objectives,
     "gate": Gate,
+    "verdict": Verdict,
 }
 
 _PATTERNS = {

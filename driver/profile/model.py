@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from driver.profile.fields import Listed, Name, Number, Positive, Seconds, Section, Seed
-from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, WorkloadSection
+from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, Verdict, WorkloadSection
 from records import NAME
 
 
@@ -17,7 +17,7 @@ class Profile(Section):
     name: Name
     description: str = ""
     baseline: str
-    rounds: Positive = 1
+    rounds: Positive = 3
     seed: Seed = 1
     max_seq_len: Positive = 8192
     thinking: bool = False
@@ -32,6 +32,7 @@ class Profile(Section):
     objectives: Objectives | None = None
     parity_margin: dict[str, Seconds] = Field(default_factory=dict)
     gate: Gate = Gate()
+    verdict: Verdict = Verdict()
 
     @model_validator(mode="after")
     def _engines_fit(self) -> Self:

@@ -24,6 +24,7 @@ from engines import KINDS
 from engines import check_options as check_engine_options
 from nightly.gate_rules import check_metrics, parse_choice
 from records import cell_name, workload_name
+from scoring.metrics import DECIDING
 
 DEFAULT_SLOTS = 4
 
@@ -176,7 +177,7 @@ class Gate(Section):
     """When the nightly comparison fails (docs/nightly.md)."""
 
     threshold: Annotated[Number, Field(gt=0, lt=1)] = 0.03
-    metrics: Listed[str] = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
+    metrics: Listed[str] = DECIDING
     baseline: str = "window:7"
     time_limit_s: Seconds | None = None
 
@@ -190,4 +191,16 @@ class Gate(Section):
     @classmethod
     def _known_baseline(cls, value: str) -> str:
         parse_choice(value)
+        return value
+
+
+class Verdict(Section):
+    """Which figures of each cell get a verdict; all others are exploratory: shown with their interval, never judged."""
+
+    deciding: Annotated[Listed[str], Field(min_length=1)] = DECIDING
+
+    @field_validator("deciding")
+    @classmethod
+    def _known_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        check_metrics(value)
         return value

@@ -75,7 +75,8 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         keep_raw=living.keep_raw,
     )
     label = f"{section.name} r{living.life.round} {cell.label}"
-    with living.display.cell(label, cell.requests or owed or None, folder.requests, seen=resumed) as shown:
+    total = None if cell.duration_s else cell.requests or owed or None
+    with living.display.cell(label, total, folder.requests, seen=resumed) as shown:
         result = run_load(load, engine_alive=living.process.alive, on_tick=shown.tick)
     if result.engine_died or _is_gone(living.engine, folder, result):
         raise BenchError(f"{label}: the engine died: {living.process.why_it_ended()}")

@@ -36,7 +36,11 @@ def profile_sha256(profile: Profile) -> str:
 
 
 def open_manifest(
-    folder: RunFolder, profile: Profile, profile_path: Path, workloads: dict[str, Any], commands: Sequence[str] = ()
+    folder: RunFolder,
+    profile: Profile,
+    profile_path: Path | None,
+    workloads: dict[str, Any],
+    commands: Sequence[str] = (),
 ) -> JsonObject:
     """Write the manifest of a new run, or read that of a run to be finished.
 
@@ -63,7 +67,7 @@ def open_manifest(
             "run_id": folder.run_id,
             "created_utc": utc_now(),
             "profile": shown_profile(profile.model_dump(mode="json")),
-            "profile_path": _shown_path(profile_path),
+            "profile_path": _shown_path(profile_path) if profile_path else None,
             "profile_sha256": profile_sha256(profile),
             "host": describe_host(),
             "versions": describe_versions(),

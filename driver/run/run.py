@@ -41,9 +41,18 @@ def new_run_id(profile: Profile) -> str:
 
 
 def run_profile(
-    profile: Profile, profile_path: Path, out: Path, run_id: str | None, display: Display, *, keep_raw: bool = False
+    profile: Profile,
+    profile_path: Path | None,
+    out: Path,
+    run_id: str | None,
+    display: Display,
+    *,
+    keep_raw: bool = False,
+    made_by: str | None = None,
 ) -> RunResult:
     """Start a run, or finish the one called `run_id`; `keep_raw` keeps the bytes of failed requests.
+
+    A profile without a file was made by the command line `made_by`, which starts the same run.
 
     Raises:
         BenchError: whatever stops the run; all that was measured stays in the folder, and the same run id goes on.
@@ -59,9 +68,10 @@ def run_profile(
         (folder.path / _LOCK).touch()
     with _locked(folder):
         described = {name: workload.described for name, workload in workloads.items()}
-        commands = [run_command(profile_path, out), compare_command(folder)]
+        again = run_command(profile_path, out) if profile_path else made_by or ""
+        commands = [again, compare_command(folder)]
         manifest = open_manifest(folder, profile, profile_path, described, commands)
-        with _going_on(folder, profile_path, out):
+        with _going_on(folder, again):
             write_workloads(folder, workloads)
             started = time.monotonic()
             with display:
@@ -101,9 +111,9 @@ def require_run_id(run_id: str) -> None:
 
 
 @contextmanager
-def _going_on(folder: RunFolder, profile_path: Path, out: Path) -> Iterator[None]:
-    """Whatever stops a run says how to go on with it."""
-    hint = f"go on with: {run_command(profile_path, out, '--run-id', folder.run_id)}"
+def _going_on(folder: RunFolder, again: str) -> Iterator[None]:
+    """Whatever stops a run says how to go on with it: with the command `again`."""
+    hint = f"go on with: {again} --run-id {folder.run_id}"
     try:
         with writing(folder.path, hint=hint):
             yield

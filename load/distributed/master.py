@@ -1,9 +1,8 @@
-"""The master of a distributed run: it deals shards, writes what all workers record, and waits for them at the end."""
+"""The master of a distributed run: deals shards, writes the records of all workers, and waits for their ends."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import Any
 
 import gevent
@@ -11,9 +10,13 @@ from locust import runners
 from locust.runners import MasterRunner
 
 from load import hooks
-from load.capture import Capture, CaptureError, utc_now
+from load.capture import Capture, CaptureError
+from load.distributed.join import JoinGuard
 from load.distributed.messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
-from load.options import UsageError, capture_dir, check, check_users
+from load.distributed.progress import Progress
+from load.options import UsageError, capture_dir, check, check_users, failure_exit_code
+from load.scenario_json import distributed_fields
+from load.state import state_of
 from records import Phase, Record
 from workloads import TaskError, load_prompts
 
@@ -26,179 +29,190 @@ END_WAIT_S = 10.0
 """How long the master waits for a worker's end beyond the time that the requests in flight may take."""
 
 
-@dataclass
-class Master:
-    """What the master gathers during one test."""
-
-    capture: Capture
-    expected: set[str]
-    warm: set[str] = field(default_factory=set)
-    going: bool = False
-    """Whether the workers have been told to measure."""
-    over: set[str] = field(default_factory=set)
-    ends: dict[str, dict[str, Any]] = field(default_factory=dict)
-    lost: set[str] = field(default_factory=set)
-    failure: str | None = None
-    draining: bool = False
-    """Whether a stop is under way; Locust may come to another, where a worker was slow to say that it had begun."""
-    started_utc: str = field(default_factory=utc_now)
-
-
-def listen(runner: MasterRunner) -> None:
-    """Register for the workers' messages."""
+def listen(environment: Any) -> None:
+    """Register for the workers' messages, and guard who may join."""
+    runner, state = environment.runner, state_of(environment)
     runners.HEARTBEAT_LIVENESS = HEARTBEATS_MISSED
-    runner.register_message(HAVE_SHARD, _on_have_shard)
-    runner.register_message(WARM, _on_warm)
-    runner.register_message(RECORD, _on_record)
-    runner.register_message(OVER, _on_over)
-    runner.register_message(END, _on_end)
-
-
-def of(environment: Any) -> Master | None:
-    """What the master has gathered of the running test; None where none runs."""
-    found: Master | None = getattr(environment, "enginebench_master", None)
-    return found
+    state.join_guard = JoinGuard(
+        runner,
+        scenario=state.scenario,
+        forks=bool(environment.parsed_options.processes),
+        waits=environment.web_ui is not None,
+    )
+    for kind, handler in (
+        (HAVE_SHARD, _on_have_shard),
+        (WARM, _on_warm),
+        (RECORD, _on_record),
+        (OVER, _on_over),
+        (END, _on_end),
+    ):
+        runner.register_message(kind, handler)
 
 
 def start(environment: Any) -> None:
     """Give each worker its shard, and open the capture."""
-    runner, options = environment.runner, environment.parsed_options
-    if of(environment) is not None:
+    runner, options, state = environment.runner, environment.parsed_options, state_of(environment)
+    if state.progress is not None:
         return  # Locust starts anew to spread the users of a lost worker; the test is the same.
-    clients = [client.id for client in runner.clients.ready or runner.clients.all]
+    assert state.join_guard is not None
+    state.join_guard.close()
+    clients = {client.id for client in runner.clients.ready or runner.clients.all}
     try:
-        check(options, environment.enginebench_kind)
-        check_users(environment, runner.target_user_count)
+        check(options, state.kind)
+        check_users(state.scenario, state.exact_users, runner.target_user_count)
         _refuse_idle_workers(len(clients), runner.target_user_count, options)
         _deal(environment, sorted(clients))
         capture = Capture(capture_dir(options), append=options.append)
     except (UsageError, CaptureError, TaskError) as error:
         log.error("%s", error)
+        state.join_guard.open()
         if environment.web_ui is not None:
             # The page and the workers stay, for another try; for Locust no test has begun.
             raise gevent.GreenletExit from None
         environment.process_exit_code = 2
         gevent.spawn(runner.quit)
         return
-    environment.enginebench_master = Master(capture, set(clients))
-    gevent.spawn(_watch_workers, environment, environment.enginebench_master)
+    state.progress = Progress(capture, clients, runner.target_user_count)
+    gevent.spawn(_watch_workers, environment, state.progress)
 
 
 def _refuse_idle_workers(workers: int, users: int, options: Any) -> None:
-    """A worker without a user never asks its part, one without a prompt has none to ask: the run would never end.
+    """Refuse a test in which a worker has no user or no prompt: it would never end.
 
     Raises:
         UsageError: there are too few users or prompts.
-        TaskError: the prompts cannot be had.
+        TaskError: the prompts cannot be loaded.
     """
     if users < workers:
-        told = f"{users} user{'s' * (users != 1)}"
-        raise UsageError(f"--users: {told} for {workers} workers; each needs one: start fewer workers")
-    prompts = sum(prompt.pool != Phase.WARMUP for prompt in load_prompts(options.prompts, seed=options.seed))
+        amount = f"{users} user{'s' * (users != 1)}"
+        raise UsageError(f"--users: {amount} for {workers} workers; each needs one: start fewer workers")
+    prompts = _measured_prompts(options)
     if prompts < workers:
-        told = f"{prompts} prompt{'s' * (prompts != 1)}"
-        raise UsageError(f"--prompts: {told} for {workers} workers; each needs one: start fewer workers")
+        amount = f"{prompts} prompt{'s' * (prompts != 1)}"
+        raise UsageError(f"--prompts: {amount} for {workers} workers; each needs one: start fewer workers")
+
+
+def _measured_prompts(options: Any) -> int:
+    return sum(prompt.pool != Phase.WARMUP for prompt in load_prompts(options.prompts, seed=options.seed))
 
 
 def _deal(environment: Any, clients: list[str]) -> None:
-    """Give each worker its shard, before Locust tells any to begin.
-
-    Locust calls a worker ready as soon as it has connected; what is sent before that worker has come to its `init` it
-    throws away, so a shard is sent until it is acknowledged.
+    """Give each worker its shard before Locust tells any to begin, and wait until all have confirmed theirs.
 
     Raises:
-        UsageError: a worker that does not answer.
+        UsageError: a worker does not answer.
     """
-    have: dict[str, Any] = {}
-    environment.enginebench_have_shard = have
+    acknowledged = state_of(environment).acknowledged
+    acknowledged.clear()
     shards = {client: {"index": index, "count": len(clients)} for index, client in enumerate(clients)}
-    with gevent.Timeout(SHARD_WAIT_S, UsageError("a worker does not take its part; does it run the same locustfile?")):
-        while missing := [client for client in clients if have.get(client) != shards[client]]:
+    with gevent.Timeout(SHARD_WAIT_S, UsageError("a worker does not answer; does it run the same locustfile?")):
+        while missing := [client for client in clients if acknowledged.get(client) != shards[client]]:
             for client in missing:
                 environment.runner.send_message(SHARD, shards[client], client_id=client)
             with gevent.Timeout(SHARD_AGAIN_S, False):  # type: ignore[arg-type]
-                while any(have.get(client) != shards[client] for client in missing):
+                while any(acknowledged.get(client) != shards[client] for client in missing):
                     gevent.sleep(0.002)
 
 
 def _on_have_shard(environment: Any, msg: Any, **_: Any) -> None:
-    environment.enginebench_have_shard[msg.node_id] = msg.data
+    state_of(environment).acknowledged[msg.node_id] = msg.data
 
 
 def _on_warm(environment: Any, msg: Any, **_: Any) -> None:
-    master = of(environment)
-    if master is not None:
-        master.warm.add(msg.node_id)
-        _go_if_all_warm(environment, master)
+    if progress := state_of(environment).progress:
+        progress.warm.add(msg.node_id)
+        _measure_if_all_warm(environment.runner, progress)
 
 
-def _go_if_all_warm(environment: Any, master: Master) -> None:
+def _measure_if_all_warm(runner: MasterRunner, progress: Progress) -> None:
     """Let measuring begin everywhere at once: no worker's warm-up is a part of another's measurement."""
-    if not master.going and master.expected <= master.warm | set(master.ends) | master.lost:
-        master.going = True
-        for client in sorted(master.expected - master.lost):
-            environment.runner.send_message(GO, {}, client_id=client)
+    if not progress.measuring and progress.all_warm:
+        progress.measuring = True
+        for client in progress.here:
+            runner.send_message(GO, {}, client_id=client)
 
 
 def _on_record(environment: Any, msg: Any, **_: Any) -> None:
-    master = of(environment)
-    if master is None or master.failure:
+    progress = state_of(environment).progress
+    if progress is None or progress.failure:
         return
     record = Record.from_dict(msg.data)
     try:
-        master.capture.write(record)
+        progress.capture.write(record)
     except CaptureError as error:
-        master.failure = str(error)
+        progress.fail(str(error))
         log.error("%s", error)
         gevent.spawn(environment.runner.quit)
         return
     # The master's own listeners see every request too, but Locust's `request` statistics come from the workers.
-    hooks.fire_stream(environment, record)
+    hooks.fire_stream(environment.events, record)
 
 
 def _on_over(environment: Any, msg: Any, **_: Any) -> None:
-    master = of(environment)
-    if master is not None:
-        master.over.add(msg.node_id)
-        _end_if_all_over(environment, master)
+    if progress := state_of(environment).progress:
+        progress.over.add(msg.node_id)
+        _end_if_all_over(environment, progress)
 
 
 def _on_end(environment: Any, msg: Any, **_: Any) -> None:
-    master = of(environment)
-    if master is not None:
-        master.ends[msg.node_id] = msg.data
-        _go_if_all_warm(environment, master)
+    if progress := state_of(environment).progress:
+        progress.ends[msg.node_id] = msg.data
+        _measure_if_all_warm(environment.runner, progress)
 
 
-def _end_if_all_over(environment: Any, master: Master) -> None:
-    if not master.draining and master.expected <= master.over | master.lost:
+def _end_if_all_over(environment: Any, progress: Progress) -> None:
+    if not progress.draining and progress.all_over:
         gevent.spawn(environment.runner.quit if environment.web_ui is None else environment.runner.stop)
 
 
-def _watch_workers(environment: Any, master: Master) -> None:
-    """Say so when a worker is lost: its part of the load is missing from then on."""
-    while environment.enginebench_master is master:
-        here = {client.id for client in environment.runner.clients.all}
-        missing = {client.id for client in environment.runner.clients.missing}
-        gone = (master.expected - here | master.expected & missing) - master.lost - set(master.ends) - master.over
-        for client in sorted(gone):
-            master.lost.add(client)
-            log.error("worker %s is gone; what it had in flight is lost, and the scenario is incomplete", client)
+def _watch_workers(environment: Any, progress: Progress) -> None:
+    """Report a worker that is lost: its part of the load is missing from then on."""
+    clients = environment.runner.clients
+    while state_of(environment).progress is progress:
+        gone = progress.see_workers((c.id for c in clients.all), (c.id for c in clients.missing))
+        for client in gone:
+            log.error("worker %s is gone; its requests in flight are lost, and the capture is incomplete", client)
         if gone:
-            _go_if_all_warm(environment, master)
-            _end_if_all_over(environment, master)
+            _measure_if_all_warm(environment.runner, progress)
+            _end_if_all_over(environment, progress)
         gevent.sleep(0.2)
 
 
 def stopping(environment: Any) -> None:
-    """A stop was asked for: tell the workers, and wait until all that live have sent everything and said so."""
-    master = of(environment)
-    if master is None:
+    """Tell the workers to drain, and wait until all that live have sent their records and their end."""
+    progress = state_of(environment).progress
+    if progress is None:
         return
-    if not master.draining:
-        master.draining = True
-        for client in sorted(master.expected - master.lost):
+    if not progress.draining:
+        progress.draining = True
+        for client in progress.here:
             environment.runner.send_message(DRAIN, {}, client_id=client)
-    with gevent.Timeout(environment.parsed_options.drain_timeout + END_WAIT_S, False):  # type: ignore[arg-type]
-        while not master.expected <= set(master.ends) | master.lost:
+    with gevent.Timeout(environment.stop_timeout + END_WAIT_S, False):  # type: ignore[arg-type]
+        while not progress.all_ended:
             gevent.sleep(0.02)
+
+
+def finish(environment: Any) -> None:
+    """Write scenario.json from the ends of the workers, and set the exit code."""
+    state, options = state_of(environment), environment.parsed_options
+    progress = state.progress
+    if progress is None:
+        return
+    requests = options.requests or (None if options.duration else _measured_prompts(options) * options.samples)
+    fields = distributed_fields(
+        [end for _, end in sorted(progress.ends.items())],
+        users=progress.users,
+        requests=requests,
+        started_utc=progress.started_utc,
+        reason=progress.incomplete_reason(environment.runner.target_user_count),
+    )
+    try:
+        progress.capture.write_scenario(**fields)
+    except CaptureError as error:
+        progress.fail(str(error))
+        log.error("%s", error)
+    progress.capture.close()
+    environment.process_exit_code = failure_exit_code(options) if progress.failed else 0
+    state.progress = None
+    assert state.join_guard is not None
+    state.join_guard.open()

@@ -4,6 +4,10 @@ Records travel one a message, on the socket that also carries the workers' ends;
 a worker has said that it is over, all of its records are here.
 """
 
+JOIN = "enginebench_join"
+"""Worker to master: I belong to your run; here is its token."""
+REFUSED = "enginebench_refused"
+"""Master to worker: you may not join, and why."""
 SHARD = "enginebench_shard"
 """Master to worker: your part of the prompts and counts."""
 HAVE_SHARD = "enginebench_have_shard"

@@ -1,47 +1,58 @@
-"""A worker of a distributed run: it takes its shard, and sends its records and its end to the master."""
+"""A worker of a distributed run: joins its master, takes its shard, and sends its records and its end."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import gevent
 from locust.runners import WorkerRunner
 
-from load.describe import describe
-from load.distributed.messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
+from load.distributed.join import credentials
+from load.distributed.messages import DRAIN, END, GO, HAVE_SHARD, JOIN, OVER, RECORD, REFUSED, SHARD, WARM
 from load.options import UsageError
 from load.schedule.tickets import Shard
 from load.session import Session
+from load.state import state_of
 from records import Record
 
+log = logging.getLogger("enginebench")
 
-def listen(runner: WorkerRunner) -> None:
-    """Register for the master's messages."""
-    runner.register_message(SHARD, _on_shard)
-    runner.register_message(GO, _on_go)
-    runner.register_message(DRAIN, _on_drain)
+
+def listen(environment: Any) -> None:
+    """Register for the master's messages, and ask to join."""
+    runner = environment.runner
+    for kind, handler in ((REFUSED, _on_refused), (SHARD, _on_shard), (GO, _on_go), (DRAIN, _on_drain)):
+        runner.register_message(kind, handler)
+    runner.send_message(JOIN, credentials(state_of(environment).scenario))
 
 
 def shard(environment: Any) -> Shard:
     """The part of this process; the whole outside a distributed run.
 
     Raises:
-        UsageError: a worker that has none; with the whole it would ask what the others ask too.
+        UsageError: a worker has none; with the whole it would ask what the others ask too.
     """
-    found: Shard | None = getattr(environment, "enginebench_shard", None)
-    if found is None and isinstance(environment.runner, WorkerRunner):
+    part = state_of(environment).shard
+    if part is None and isinstance(environment.runner, WorkerRunner):
         raise UsageError("this worker came after the start of the test and takes no part in it")
-    return found or Shard()
+    return part or Shard()
+
+
+def _on_refused(environment: Any, msg: Any, **_: Any) -> None:
+    log.error("the master refuses this worker: %s", msg.data["reason"])
+    environment.process_exit_code = 2
+    # Not here: this greenlet takes the master's messages.
+    gevent.spawn(environment.runner.quit)
 
 
 def _on_shard(environment: Any, msg: Any, **_: Any) -> None:
-    environment.enginebench_shard = Shard(msg.data["index"], msg.data["count"])
+    state_of(environment).shard = Shard(msg.data["index"], msg.data["count"])
     environment.runner.send_message(HAVE_SHARD, msg.data)
 
 
 def _on_go(environment: Any, msg: Any, **_: Any) -> None:
-    session = getattr(environment, "enginebench", None)
-    if isinstance(session, Session):
+    if session := state_of(environment).session:
         session.admission.go()
 
 
@@ -51,7 +62,7 @@ def _on_drain(environment: Any, msg: Any, **_: Any) -> None:
 
 
 def _drain(environment: Any) -> None:
-    """Let what is in flight end, then report: Locust's own master does not wait for its workers when it quits."""
+    """Let requests in flight end, then report: Locust's own master does not wait for its workers when it quits."""
     runner = environment.runner
     runner.stop()
     runner._send_stats()
@@ -76,10 +87,11 @@ def report_over(environment: Any, session: Session) -> None:
 
 
 def finish(environment: Any, session: Session) -> None:
-    """Send how this worker's part came out."""
-    end = describe(session, ended=True) | {
+    """Send how this worker's part came out, after Locust's own statistics, so that the master has both at the end."""
+    environment.runner._send_stats()
+    end = session.describe(ended=True) | {
         "counts": session.capture.counts,
         "failed": session.failed + (session.failure is not None),
-        "worker": session.worker,
+        "worker": session.labels.worker,
     }
     environment.runner.send_message(END, end)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import gevent
 from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 
@@ -143,6 +144,20 @@ class Admission:
             self.sweep.release()
         if not self.tickets_out:
             self._on_idle()
+
+    def close_on_time(self) -> None:
+        """Wait for the end of a timed window on the monotonic clock, and close; also where no user asks just then.
+
+        Locust's own -t runs on the cached clock of the event loop and can end early.
+        """
+        while self.measure_start_ns is None and not self.closed:
+            gevent.sleep(0.01)
+        while not self.closed:
+            left = ((self._window_end_ns() or 0) - time.monotonic_ns()) / 1e9
+            if left <= 0:
+                self.close()
+                return
+            gevent.sleep(min(left, 0.2))
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

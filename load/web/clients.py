@@ -6,6 +6,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from load.session import Session
+from load.state import state_of
+
 REPORT = "enginebench"
 """Where it stands in Locust's worker reports."""
 
@@ -17,7 +20,7 @@ class Client:
         self._cpu, self._wall = time.process_time(), time.monotonic()
         self._share: float | None = None
 
-    def look(self, session: Any) -> dict[str, Any]:
+    def look(self, session: Session | None) -> dict[str, Any]:
         """The health of this process; values are None while no test runs in it."""
         cpu, wall = time.process_time(), time.monotonic()
         if wall - self._wall >= 0.9:
@@ -34,7 +37,7 @@ class WorkerReport:
         self._environment, self._client = environment, Client()
 
     def report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
-        data[REPORT] = self._client.look(getattr(self._environment, "enginebench", None))
+        data[REPORT] = self._client.look(state_of(self._environment).session)
 
 
 def known(clients: Iterable[dict[str, Any]], name: str) -> list[Any]:

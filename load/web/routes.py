@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gevent
 from flask import Blueprint, Response, request, send_from_directory
 
 if TYPE_CHECKING:
     from load.web.tab import WebUI
 
+HOLD_S = 1.5
+"""How long a poll waits for the end of a drain. Locust's page asks every two seconds."""
 STATIC = Path(__file__).with_name("static")
 COLUMNS = {
     "name": "Metric",
@@ -37,6 +41,7 @@ def add_routes(ui: WebUI, environment: Any) -> None:
     web.app.register_blueprint(_pages(ui, base, web.auth_required_if_enabled))
     # First in the list runs last: after Locust's own CORS headers are on.
     web.app.after_request_funcs.setdefault(None, []).insert(0, _hardening(base))
+    web.app.before_request(_wait_for_end(ui, base))
     web.app.after_request(_extension(ui, base))
     arguments = web.template_args
     structure = [{"key": key, "title": title} for key, title in COLUMNS.items()]
@@ -108,12 +113,35 @@ def _hardening(base: str) -> Callable[[Any], Any]:
     return harden
 
 
+def shown_state(state: str, *, ended: bool) -> str:
+    """The state that Locust's page is given: its polling ends with any other than these, and so with a drain's.
+
+    Locust calls a test stopped before its last records are decoded; until then it runs on, for the page.
+    """
+    return state if state in ("ready", "spawning", "running") or (state == "stopped" and ended) else "running"
+
+
+def _wait_for_end(ui: WebUI, base: str) -> Callable[[], None]:
+    def wait() -> None:
+        """Answer a poll during a drain once the drain has ended, so that the page has the final figures at once."""
+        if request.path == f"{base}/stats/requests":
+            deadline = time.monotonic() + HOLD_S
+            while ui.is_ending and time.monotonic() < deadline:
+                gevent.sleep(0.02)
+            ui.forget_older_figures()
+
+    return wait
+
+
 def _extension(ui: WebUI, base: str) -> Callable[[Any], Any]:
     def extend(response: Any) -> Any:
         """Add the tab's rows to Locust's own poll, and the tab's charts to its page."""
         if request.path == f"{base}/stats/requests" and response.is_json and response.status_code == 200:
             body = response.get_json()
-            body["extended_stats"] = [*body.get("extended_stats", []), {"key": "streaming", "data": ui.table()}]
+            # Locust caches this response for two seconds and hands out the same object again.
+            others = [table for table in body.get("extended_stats", []) if table["key"] != "streaming"]
+            body["extended_stats"] = [*others, {"key": "streaming", "data": ui.table()}]
+            body["state"] = shown_state(body["state"], ended=ui.has_ended)
             response.set_data(json.dumps(body))
         elif request.path == f"{base}/" and response.mimetype == "text/html" and response.status_code == 200:
             page = response.get_data(as_text=True)

@@ -15,9 +15,10 @@ from typing import Any
 import gevent
 from locust.runners import MasterRunner, WorkerRunner
 
+from load.state import state_of
 from load.web.clients import REPORT, Client, WorkerReport, known, total
 from load.web.figures import Live
-from load.web.routes import add_routes
+from load.web.routes import add_routes, shown_state
 from load.web.timeline import METRICS
 from records import CellFolder, Record, read_json
 
@@ -55,6 +56,7 @@ class WebUI:
         self._number = 0
         self._workers: dict[str, dict[str, Any]] = {}
         self._made: tuple[float, dict[str, Any]] = (0.0, {})
+        self._shown_state: tuple[str, bool] = ("", True)
         self._folder: CellFolder | None = None
         self._problem = _Problem()
         logging.getLogger("enginebench").addHandler(self._problem)
@@ -74,7 +76,7 @@ class WebUI:
 
     def _begin(self, **_: Any) -> None:
         env = self._environment
-        test = getattr(env, "enginebench_master", None) or getattr(env, "enginebench", None)
+        test = state_of(env).test
         # Locust starts anew to spread the users of a lost worker; the test is the same.
         if test is not None and test is self._test:
             return
@@ -102,7 +104,7 @@ class WebUI:
     def _clients(self) -> dict[str, dict[str, Any]]:
         if isinstance(self._environment.runner, MasterRunner):
             return dict(sorted(self._workers.items()))
-        return {"local": self._client.look(getattr(self._environment, "enginebench", None))}
+        return {"local": self._client.look(state_of(self._environment).session)}
 
     def _sample(self) -> None:
         while True:
@@ -114,10 +116,30 @@ class WebUI:
                 time.monotonic(), total(clients, "in_flight"), max(known(clients, "loop_lag_ms_p99"), default=None)
             )
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last test has ended and all of its records are counted."""
+        return state_of(self._environment).test is None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a stop is under way: requests in flight drain, and the last records are decoded."""
+        state = state_of(self._environment)
+        draining = state.progress.draining if state.progress else state.session is not None and state.session.stopping
+        return draining or self._environment.runner.state in ("cleanup", "stopping")
+
+    def forget_older_figures(self) -> None:
+        """Make figures anew if the test has come to another state: Locust's and ours are cached."""
+        state = (self._environment.runner.state, self.has_ended)
+        if state != self._shown_state:
+            self._shown_state, self._made = state, (0.0, {})
+            self._environment.web_ui.app.view_functions["locust.request_stats"].clear_cache()
+
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
         """All that the page shows."""
+        self.forget_older_figures()
         made, shown = self._made
         if shown and time.monotonic() - made < CACHE_S:
             return shown
@@ -125,9 +147,9 @@ class WebUI:
         options = env.parsed_options
         shown = {
             "test": self._number,
-            "state": env.runner.state,
+            "state": "draining" if self.is_ending else shown_state(env.runner.state, ended=self.has_ended),
             "problem": self._problem.line,
-            "scenario": env.enginebench_scenario,
+            "scenario": state_of(env).scenario,
             "host": env.host,
             "prompts": options.prompts,
             "users": env.runner.user_count,

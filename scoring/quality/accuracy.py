@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from records import JsonObject
 from scoring.quality.grading import Outcomes
 from scoring.quality.sampling import FEWEST_DIFFERING, PairedProblems, mean_clustered, pass_at_k
-from scoring.statistics import verdict
-from scoring.statistics.intervals import EQUIVALENCE_CONFIDENCE, wilson
+from scoring.statistics.proportions import EQUIVALENCE_CONFIDENCE, PairedTable, mcnemar_p, wilson
 
 DEFAULT_MARGIN_POINTS = 2.0
+
+AnswersPair = tuple[JsonObject, PairedTable | PairedProblems]
+"""What a report says of two engines' answers to one workload, and the evidence that its verdict rests on."""
 
 
 def engine_summary(outcomes: Outcomes) -> JsonObject:
@@ -66,11 +68,12 @@ def _problem_means(outcomes: Outcomes) -> dict[str, float]:
     return {prompt_id: sum(row) / len(row) for prompt_id, row in _goes(outcomes).items()}
 
 
-def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> JsonObject | None:
-    """{difference, ci, ci_90, mcnemar_p, discordant, table, needed_n, margin, verdict, text, flips} of two engines.
+def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> AnswersPair | None:
+    """{difference, ci, ci_90, mcnemar_p, discordant, table, margin, flips} of two engines, and the evidence in it.
 
     `table` is [[both, only baseline], [only candidate, neither]]; `flips` lists [prompt_id, sample, "lost" or "won"]
-    as seen from the candidate. None where nothing was asked of both.
+    as seen from the candidate. With several samples a problem the evidence is clustered by problem, and there is no
+    McNemar test. None where nothing was asked of both.
     """
     keys = [key for key in baseline if key in candidate]
     if not keys:
@@ -82,39 +85,25 @@ def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> Js
         counts[was, now] += 1
         if was != now:
             flips.append([key[0], key[1], "won" if now else "lost"])
-    both, lost, won = counts[True, True], counts[True, False], counts[False, True]
-    found: JsonObject = {
-        "table": [[both, lost], [won, counts[False, False]]],
+    lost, won = counts[True, False], counts[False, True]
+    before, after = (_problem_means({key: side[key] for key in keys}) for side in (baseline, candidate))
+    evidence: PairedTable | PairedProblems
+    if len(before) == len(keys):
+        evidence = PairedTable(won, lost, len(keys))
+    else:
+        evidence = PairedProblems([after[prompt_id] - before[prompt_id] for prompt_id in before])
+    ci, narrow = evidence.interval(), evidence.interval(EQUIVALENCE_CONFIDENCE)
+    summary: JsonObject = {
+        "table": [[counts[True, True], lost], [won, counts[False, False]]],
         "discordant": won + lost,
         "margin": margin,
         "flips": flips,
-    }
-    before, after = (_problem_means({key: side[key] for key in keys}) for side in (baseline, candidate))
-    if len(before) == len(keys):
-        told = verdict.paired(both, won, lost, counts[False, False], margin)
-        return found | {
-            "difference": told.difference,
-            "ci": told.ci.as_list(),
-            "ci_90": told.ci_equivalence.as_list(),
-            "mcnemar_p": told.mcnemar_p,
-            "needed_n": told.needed_n,
-            "verdict": told.words.word,
-            "text": told.words.text,
-        }
-    differences = [after[prompt_id] - before[prompt_id] for prompt_id in before]
-    problems = PairedProblems(differences)
-    difference = mean_clustered(differences)[0]
-    ci, narrow = problems.interval(), problems.interval(EQUIVALENCE_CONFIDENCE)
-    words = verdict.clustered(difference, ci, narrow, margin, len(differences), few=problems.few)
-    return found | {
-        "difference": difference,
+        "difference": evidence.estimate,
         "ci": ci.as_list() if ci else None,
         "ci_90": narrow.as_list() if narrow else None,
-        "mcnemar_p": None,
-        "needed_n": verdict.clustered_needed_n(narrow, margin, len(differences)),
-        "verdict": words.word,
-        "text": words.text,
+        "mcnemar_p": mcnemar_p(won, lost) if isinstance(evidence, PairedTable) else None,
     }
+    return summary, evidence
 
 
 def self_agreement(rounds: Sequence[Outcomes]) -> JsonObject | None:
@@ -141,23 +130,27 @@ def self_agreement(rounds: Sequence[Outcomes]) -> JsonObject | None:
     }
 
 
-def quality_row(graded: Mapping[str, Sequence[Outcomes]], baseline: str, margin: float) -> JsonObject:
-    """{n, margin, engines, paired, self_agreement, round} of one cell.
+def quality_row(
+    graded: Mapping[str, Sequence[Outcomes]], baseline: str, margin: float
+) -> tuple[JsonObject, list[AnswersPair]]:
+    """{n, margin, engines, paired, self_agreement} of one cell, and its pairs, which still need their verdict.
 
     The first round of each engine is what is compared; further rounds of greedy decoding are no further problems, they
     show how far an engine agrees with itself.
     """
     first = {engine: rounds[0] for engine, rounds in graded.items()}
-    return {
+    pairs = {
+        engine: pair
+        for engine, outcomes in first.items()
+        if engine != baseline
+        and baseline in first
+        and (pair := paired_summary(first[baseline], outcomes, margin)) is not None
+    }
+    row: JsonObject = {
         "n": max(len(outcomes) for outcomes in first.values()),
         "margin": margin,
         "engines": {engine: engine_summary(outcomes) for engine, outcomes in first.items()},
-        "paired": {
-            engine: found
-            for engine, outcomes in first.items()
-            if engine != baseline
-            and baseline in first
-            and (found := paired_summary(first[baseline], outcomes, margin)) is not None
-        },
+        "paired": {engine: summary for engine, (summary, _) in pairs.items()},
         "self_agreement": {engine: self_agreement(rounds) for engine, rounds in graded.items()},
     }
+    return row, list(pairs.values())

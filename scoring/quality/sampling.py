@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
-from scoring.statistics.intervals import Interval, paired_difference
+from scoring.statistics.intervals import Interval, StudentEstimate
+from scoring.statistics.proportions import PairedTable
 
 Outcomes = Sequence[Sequence[bool]]
 """One row a problem, one value a sample."""
@@ -39,9 +39,8 @@ def mean_clustered(
     mean = float(means.mean())
     if len(means) < 2:
         return mean, None, None
-    error = float(means.std(ddof=1)) / math.sqrt(len(means))
-    half = float(stats.t.ppf(0.5 + confidence / 2, len(means) - 1)) * error
-    return mean, error, Interval(mean - half, mean + half)
+    estimate = StudentEstimate(mean, float(means.std(ddof=1)) / math.sqrt(len(means)), len(means) - 1)
+    return mean, estimate.error, estimate.interval(confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,32 @@ class PairedProblems:
         """Whether fewer problems differ than any exact test could call a difference."""
         return self.gained + self.lost < FEWEST_DIFFERING
 
-    def score_interval(self, confidence: float = 0.95) -> Interval:
-        """The score interval, each problem that differs taken for one flip."""
-        return paired_difference(self.gained, self.lost, len(self.changes), confidence)
+    @property
+    def flips(self) -> PairedTable:
+        """Each problem that differs taken for one flip."""
+        return PairedTable(self.gained, self.lost, len(self.changes))
+
+    @property
+    def estimate(self) -> float:
+        """The mean change over the problems."""
+        return float(np.mean(self.changes))
 
     def interval(self, confidence: float = 0.95) -> Interval | None:
-        """Clustered by problem; the score interval where few differ: the t interval would be a point, or nearly."""
-        return self.score_interval(confidence) if self.few else mean_clustered(self.changes, confidence)[2]
+        """Clustered by problem; that of the flips where few differ: the t interval would be a point, or nearly."""
+        return self.flips.interval(confidence) if self.few else mean_clustered(self.changes, confidence)[2]
+
+    def p_difference(self) -> float:
+        """Two-sided p-value of "no change"; 1 where few problems differ."""
+        return 1.0 if self.few else self._student().p_difference()
+
+    def p_equivalence(self, margin: float) -> float:
+        """p-value of "the mean change is `margin` or more, either way"."""
+        return self.flips.p_equivalence(margin) if self.few else self._student().p_equivalence(margin)
+
+    def _student(self) -> StudentEstimate:
+        mean, error, _ = mean_clustered(self.changes)
+        assert error is not None  # six problems and more
+        return StudentEstimate(mean, error, len(self.changes) - 1)
 
 
 def pass_at_k(outcomes: Outcomes, k: int) -> float:

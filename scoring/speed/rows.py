@@ -1,4 +1,7 @@
-"""Performance rows of one cell: every engine's figure with its interval, and the speed ratio of each candidate."""
+"""Performance rows of one cell: every engine's figure with its interval, and the speed ratio of each candidate.
+
+The ratios have no verdict yet: `scoring.speed.verdicts` judges those of all cells together.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from records import JsonObject
-from scoring.metrics import MACHINE, METRICS, RATES, WITHIN_RUN, unit_and_better
+from scoring.metrics import METRICS, RATES, WITHIN_RUN, unit_and_better
 from scoring.speed.latency import CellFigures
-from scoring.statistics import verdict
-from scoring.statistics.intervals import (
-    Interval,
-    Ratio,
+from scoring.statistics.intervals import Interval
+from scoring.statistics.ratios import (
     bootstrap_mean,
     bootstrap_quantile,
     geometric_interval,
     geometric_mean,
     percentile_interval,
-    welch_ratio,
+    welch,
 )
 
 Floats = NDArray[np.float64]
@@ -37,17 +38,16 @@ def performance_rows(
     workload: str,
     engines: Mapping[str, Rounds],
     baseline: str,
-    margin: float,
     *,
     metrics: Sequence[str] = METRICS,
 ) -> list[JsonObject]:
     """One row for each of the metrics that any engine has a figure for.
 
-    `engines` has the cell's rounds of each engine; `margin` is what counts as equally fast, 0.03 for 3%.
+    `engines` has the cell's rounds of each engine.
     """
     rows = []
     for metric in metrics:
-        told = {engine: _Figure(cell, metric, engine, rounds) for engine, rounds in engines.items()}
+        side = {engine: _Figure(cell, metric, engine, rounds) for engine, rounds in engines.items()}
         if not any(metric in figures.values for rounds in engines.values() for _, figures in rounds):
             continue
         unit, better = unit_and_better(metric)
@@ -59,11 +59,11 @@ def performance_rows(
                 "metric": metric,
                 "unit": unit,
                 "better": better,
-                "engines": {engine: figure.to_json() for engine, figure in told.items()},
+                "engines": {engine: figure.to_json() for engine, figure in side.items()},
                 "speed_ratio": {
-                    engine: _speed_ratio(told[baseline], figure, better, margin)
-                    for engine, figure in told.items()
-                    if engine != baseline and baseline in told
+                    engine: _speed_ratio(side[baseline], figure, better)
+                    for engine, figure in side.items()
+                    if engine != baseline and baseline in side
                 },
             }
         )
@@ -139,29 +139,26 @@ def _resample(figures: CellFigures, metric: str, value: float, rng: np.random.Ge
     return bootstrap_mean(values, rng) if suffix == "mean" else bootstrap_quantile(values, _QUANTILES[suffix], rng)
 
 
-def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str, margin: float) -> JsonObject:
-    """{value, ci, verdict, text, method, n} of candidate against baseline; above 1 the candidate is faster."""
+def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str) -> JsonObject:
+    """{value, ci, method, rounds} of candidate against baseline, and `text` where there is none; above 1 is faster."""
     above, below = (candidate, baseline) if better == "higher" else (baseline, candidate)
     if why := _why_no_ratio(baseline, candidate):
-        return {"value": None, "ci": None, "verdict": None, "text": why, "method": None, "rounds": [0, 0]}
+        return {"value": None, "ci": None, "text": why, "method": None, "rounds": [0, 0]}
     assert above.value
     assert below.value
-    ratio = Ratio(above.value / below.value, None, "no interval")
+    value, ci, method = above.value / below.value, None, "no interval"
     # An engine that sends its tokens at once can have a TPOT of 0: then the ratio has no bound, and no interval.
     if min(len(above.known), len(below.known)) > 1:
         if min(*above.known, *below.known) > 0:
-            ratio = welch_ratio(above.known, below.known)
+            rounds = welch(above.known, below.known)
+            value, ci, method = rounds.ratio, rounds.ratio_interval(), "welch"
     elif above.draws is not None and below.draws is not None and below.draws.all():
-        ratio = Ratio(ratio.value, percentile_interval(above.draws / below.draws), WITHIN_RUN)
-    # Less energy or memory is better, and no speed.
-    better_worse = (verdict.BETTER, verdict.WORSE) if candidate.metric in MACHINE else (verdict.FASTER, verdict.SLOWER)
-    words = verdict.speed(ratio, margin, better_worse)
+        ci, method = percentile_interval(above.draws / below.draws), WITHIN_RUN
     return {
-        "value": ratio.value,
-        "ci": ratio.ci.as_list() if ratio.ci else None,
-        "verdict": words.word,
-        "text": words.text,
-        "method": ratio.method,
+        "value": value,
+        "ci": ci.as_list() if ci else None,
+        "text": "",
+        "method": method,
         "rounds": [len(baseline.known), len(candidate.known)],
     }
 

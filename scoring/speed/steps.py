@@ -32,7 +32,7 @@ def step_figures(capture: Capture, objectives: Mapping[str, float | None] | None
 
 
 def step_rows(
-    cell: str, scenario: str, workload: str, engines: Mapping[str, Rounds], baseline: str, margin: float
+    cell: str, scenario: str, workload: str, engines: Mapping[str, Rounds], baseline: str
 ) -> list[JsonObject]:
     """Performance rows of each level, with `level` and `by` (users or rate); the scenario reads `sweep, 4 users`."""
     rows = []
@@ -45,7 +45,7 @@ def step_rows(
         first = next(iter(reached.values()))[0][1]
         by = "rate" if first.steady.asked is None else "users"
         told = f"{scenario}, {level:g} {'a second' if by == 'rate' else 'user' if level == 1 else 'users'}"
-        found = performance_rows(cell, told, workload, reached, baseline, margin, metrics=METRICS)
+        found = performance_rows(cell, told, workload, reached, baseline, metrics=METRICS)
         rows += [row | {"level": level, "by": by} for row in found]
     return rows
 

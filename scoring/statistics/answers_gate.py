@@ -9,7 +9,7 @@ from scipy import stats
 
 from scoring.quality.sampling import PairedProblems
 from scoring.statistics.gate import Decision, Verdict
-from scoring.statistics.intervals import mcnemar_p
+from scoring.statistics.proportions import mcnemar_p
 
 
 def decide_answers(
@@ -36,7 +36,7 @@ def decide_answers(
     if pairs is not None:
         problems = PairedProblems([now - was for was, now in pairs])
         lost, won = problems.lost, problems.gained
-        p, interval = mcnemar_p(won, lost), problems.score_interval()
+        p, interval = mcnemar_p(won, lost), problems.flips.interval()
         evidence = f"{lost} lost, {won} won of {len(pairs)} problems, McNemar p = {p:.3g}"
         several_samples = any(share not in (0, 1) for pair in pairs for share in pair)
         if several_samples and not problems.few and (clustered := problems.interval()):

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from scoring.statistics.intervals import welch_ratio
+from scoring.statistics.ratios import welch
 
 Verdict = Literal["ok", "regression", "improved", "not judged"]
 
@@ -88,20 +88,13 @@ def decide(
     flat = [value for night in held for value in night]
     if min(len(flat), len(tonight)) < 2:
         return _single_rounds(flat, tonight, higher_is_better, threshold, aa_sd)
-    found = welch_ratio(tonight, flat) if higher_is_better else welch_ratio(flat, tonight)
-    assert found.ci is not None
-    effect = math.log(found.value)
+    ratio = welch(tonight, flat) if higher_is_better else welch(flat, tonight)
     basis = f"Welch on the logarithms of {len(flat)} and {len(tonight)} rounds"
     if not interleaved and aa_sd is None:
         few = "1 night" if len(held) == 1 else f"{len(held)} nights"
         basis += f", blind to noise from night to night ({few} before)"
-    return rule(effect, math.log(found.ci.high) - effect, max(spread_sd(flat, tonight), aa_sd or 0.0), threshold, basis)
-
-
-def spread_sd(a: Sequence[float], b: Sequence[float]) -> float:
-    """Standard deviation of the log ratio of two means of runs, from the spread of the runs within each side."""
-    logs_a, logs_b = np.log(a), np.log(b)
-    return math.sqrt(float(logs_a.var(ddof=1)) / len(a) + float(logs_b.var(ddof=1)) / len(b))
+    half = ratio.interval().high - ratio.estimate
+    return rule(ratio.estimate, half, max(ratio.error, aa_sd or 0.0), threshold, basis)
 
 
 def _against_nights(

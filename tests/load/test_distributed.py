@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,24 +96,6 @@ def test_a_stop_of_the_master_loses_no_request_of_its_workers(tmp_path: Path, ho
     assert "Traceback" not in outcome.stderr
 
 
-TWO_STOPS = """
-from types import SimpleNamespace as Bag
-from locustfiles import _master
-from load.capture import Capture
-
-sent, quits = [], []
-runner = Bag(send_message=lambda kind, data, client_id: sent.append((kind, client_id)), quit=lambda: quits.append(1))
-environment = Bag(runner=runner, web_ui=None, parsed_options=Bag(drain_timeout=1.0))
-environment.enginebench_master = _master.Master(Capture(None, append=False), {"a", "b"}, ends={"a": {}, "b": {}})
-_master.stopping(environment)
-for worker in "ab":
-    _master._on_over(environment, Bag(node_id=worker, data={}))
-_master.stopping(environment)
-_master.gevent.sleep(0.01)
-print(sent, quits)
-"""
-
-
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_whole_group_is_for_the_master_alone(tmp_path: Path, sign: signal.Signals) -> None:
     """As a terminal sends a Ctrl-C: the workers that it forked drain when it says so."""
@@ -127,12 +110,6 @@ def test_a_signal_to_the_whole_group_is_for_the_master_alone(tmp_path: Path, sig
     assert "Traceback" not in outcome.stderr and "is gone" not in outcome.stderr
     assert outcome.kinds == []
     assert_whole(outcome, asked)
-
-
-def test_a_second_stop_asks_no_worker_again(tmp_path: Path) -> None:
-    # Locust makes one where a worker says only after the first that it has begun; it would kill what is in flight.
-    done = subprocess.run([sys.executable, "-c", TWO_STOPS], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "[('enginebench_drain', 'a'), ('enginebench_drain', 'b')] []\n", done.stderr[-2000:]
 
 
 @contextmanager
@@ -182,6 +159,47 @@ def test_a_worker_that_is_told_to_stop_ends_its_own_part_in_order(tmp_path: Path
     assert len(outcome.records) == asked
     assert outcome.kinds == []
     assert outcome.scenario["complete"] is False
+
+
+def test_a_worker_of_another_run_is_refused_and_takes_no_load(tmp_path: Path) -> None:
+    port = free_port()
+    refused = threading.Event()
+
+    def script(asked: Asked) -> Iterator[Action]:
+        if asked.number >= 8:
+            refused.wait(60)
+        yield from steady(asked)
+
+    with ScriptedServer(script) as server:
+        options = ["--processes", "2", "--master-bind-port", str(port), "--master-port", str(port)]
+        process = start("closed_loop", server.url, tmp_path / "out", *options, "--requests", "80", "--users", "4")
+        wait_for(lambda: len(server.asked) >= 8, process)
+        try:
+            with workers(server.url, port, 1) as stray:
+                assert stray[0].wait(50) == 2
+        finally:
+            refused.set()
+        outcome = finish(process, tmp_path / "out")
+        assert server.most_in_flight == 4
+    assert outcome.code == 0, outcome.stderr[-2000:]
+    assert_whole(outcome, 80)
+    assert (outcome.scenario["asked"]["users"], outcome.scenario["complete"]) == (4, True)
+    assert "it belongs to another run" in outcome.stderr
+
+
+def test_two_runs_side_by_side_on_one_host_keep_their_own_workers(tmp_path: Path) -> None:
+    """Without a port on the command line, as two people type it."""
+    names = ("one", "other")
+    with ScriptedServer(steady) as server:
+        options = ["--processes", "2", "--requests", "40", "--users", "4"]
+        runs = {name: start("closed_loop", server.url, tmp_path / name, *options) for name in names}
+        outcomes = [finish(process, tmp_path / name) for name, process in runs.items()]
+        asked = len(server.asked)
+    assert asked == 80
+    for outcome in outcomes:
+        assert outcome.code == 0, outcome.stderr[-2000:]
+        assert_whole(outcome, 40)
+        assert (outcome.scenario["asked"]["users"], outcome.scenario["complete"]) == (4, True)
 
 
 def test_a_failed_request_at_a_worker_fails_the_run(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a deadline that is no number": (["--request-timeout", "nan"], "--request-timeout nan"),
     "steps that are no numbers": (["--steps", "1,x"], "--steps 1,x"),
     "an unknown kind of arrivals": (["--arrivals", "random"], "--arrivals"),
+    "no users": (["-u", "0", "--requests", "1"], "--users 0: at least 1"),
     "users of another scenario": (["-u", "3", "--requests", "1"], "--users 3: single always has 1"),
     "an option of another scenario": (["--rate", "4", "--requests", "1"], "--rate: only open_loop has a use for it"),
 }

@@ -223,3 +223,29 @@ def test_killed_at_any_moment_all_but_the_last_line_can_be_read(tmp_path: Path) 
         outcome = finish(process, tmp_path / "out")
     assert len(outcome.records) > 50
     assert outcome.scenario["complete"] is False
+
+
+def test_a_row_and_a_task_have_their_own_budget_and_the_option_wins(tmp_path: Path) -> None:
+    own = tmp_path / "own.jsonl"
+    own.write_text(
+        '{"prompt": "a", "max_tokens": 7, "prompt_id": null}\n{"prompt": "b", "prompt_id": null, "pool": null}\n'
+    )
+
+    def sent(*options: str) -> list[int]:
+        with ScriptedServer(lambda asked: [chat(["a"])]) as server:
+            outcome = run("single", server.url, tmp_path / options[-1], *options[:-1])
+        assert outcome.code == 0, outcome.stderr[-2000:]
+        return [asked.body["max_tokens"] for asked in server.asked]
+
+    assert sent("--prompts", str(own), "rows") == [7, 128]
+    assert sent("--prompts", "arithmetic", "--requests", "1", "task") == [256]
+    assert sent("--prompts", str(own), "--max-tokens", "9", "option") == [9, 9]
+
+
+def test_a_failed_request_ends_with_locusts_own_exit_code_on_error(tmp_path: Path) -> None:
+    with ScriptedServer(lambda asked: [b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"]) as server:
+        codes = [
+            run("single", server.url, tmp_path / str(code), "--requests", "1", "--exit-code-on-error", str(code)).code
+            for code in (7, 0)
+        ]
+    assert codes == [7, 0]

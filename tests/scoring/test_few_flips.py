@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from records import JsonObject
 from scoring.quality.accuracy import engine_summary, paired_summary
 from scoring.quality.grading import Outcome, Outcomes
-from scoring.statistics.intervals import wilson
+from scoring.quality.verdicts import judge_answers
+from scoring.statistics.proportions import wilson
 
 
 def outcomes(rows: Sequence[Sequence[bool]]) -> Outcomes:
@@ -17,15 +19,20 @@ def outcomes(rows: Sequence[Sequence[bool]]) -> Outcomes:
     }
 
 
+def judged(baseline: Outcomes, candidate: Outcomes, margin: float) -> JsonObject:
+    pair = paired_summary(baseline, candidate, margin)
+    assert pair is not None
+    judge_answers([pair])
+    return pair[0]
+
+
 RIGHT, ONE_OF_EIGHT_WRONG = [True] * 8, [False] + [True] * 7
 
 
 def test_one_sample_that_flips_proves_no_more_than_none_that_does() -> None:
     base = outcomes([RIGHT] * 30)
-    none = paired_summary(base, base, 0.02)
-    one = paired_summary(base, outcomes([ONE_OF_EIGHT_WRONG] + [RIGHT] * 29), 0.02)
-    assert none is not None
-    assert one is not None
+    none = judged(base, base, 0.02)
+    one = judged(base, outcomes([ONE_OF_EIGHT_WRONG] + [RIGHT] * 29), 0.02)
     assert (none["verdict"], one["verdict"]) == ("inconclusive", "inconclusive")
     assert one["needed_n"] >= none["needed_n"] > 30
 
@@ -33,9 +40,8 @@ def test_one_sample_that_flips_proves_no_more_than_none_that_does() -> None:
 def test_five_problems_that_differ_are_no_difference_as_in_the_exact_test() -> None:
     base = outcomes([RIGHT] * 30)
     for wrong, word in ((5, "inconclusive"), (8, "worse")):
-        found = paired_summary(base, outcomes([ONE_OF_EIGHT_WRONG] * wrong + [RIGHT] * (30 - wrong)), 0.001)
-        assert found is not None
-        assert found["verdict"] == word
+        pair = judged(base, outcomes([ONE_OF_EIGHT_WRONG] * wrong + [RIGHT] * (30 - wrong)), 0.001)
+        assert pair["verdict"] == word
 
 
 def test_accuracy_of_nearly_all_right_is_as_unsure_as_of_all_right() -> None:

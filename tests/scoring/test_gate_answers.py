@@ -3,7 +3,7 @@
 import pytest
 
 from scoring.statistics.answers_gate import decide_answers
-from scoring.statistics.intervals import paired_difference
+from scoring.statistics.proportions import paired_difference
 
 
 def test_answers_are_paired_where_both_runs_list_every_problem() -> None:

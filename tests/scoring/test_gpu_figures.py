@@ -92,7 +92,7 @@ def test_samples_of_half_a_cell_tell_no_energy(tmp_path: Path) -> None:
 
 
 def test_less_memory_is_better_and_not_faster(tmp_path: Path) -> None:
-    run = RunBuilder(rounds=2)
+    run = RunBuilder(rounds=3, profile={"verdict": {"deciding": ["peak_vram_mib"]}})
     speed = Speed(20, 10, tokens=50, requests=10)
     run.perf(CELL, {"base": speed, "cand": speed})
     for engine, number in run.states:

@@ -38,9 +38,9 @@ def test_the_reference_figures_and_speed_ratios_come_back(
     assert row["engines"]["llama.cpp"]["value"] == pytest.approx(llama_cpp, rel=0.006)
     speed = row["speed_ratio"]["xserv"]
     assert speed["value"] == pytest.approx(ratio, abs=0.006)
-    assert speed["verdict"] == "slower"
+    assert speed["verdict"] is None
     assert speed["ci"][0] <= speed["value"] <= speed["ci"][1] < 1
-    assert "blind to run noise" in speed["text"]
+    assert speed["text"].endswith("within one round, no verdict: fewer than 3 rounds")
 
 
 def test_gsm8k_and_aime_are_inconclusive_with_their_intervals(comparison: JsonObject) -> None:

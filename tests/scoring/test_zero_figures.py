@@ -18,16 +18,16 @@ def figure(known: list[float], draws: list[float] | None = None) -> Any:
 
 def test_a_ratio_without_a_bound_has_no_interval() -> None:
     slow, jumpy, even = figure([2.0], [1.0, 2.0, 3.0]), figure([1.0], [0.0, 1.0, 2.0]), figure([1.0], [0.5, 1.0, 2.0])
-    found = _speed_ratio(slow, jumpy, "lower", 0.03)
+    found = _speed_ratio(slow, jumpy, "lower")
     assert (found["value"], found["ci"], found["method"]) == (2.0, None, "no interval")
-    assert _speed_ratio(slow, even, "lower", 0.03)["ci"] is not None
+    assert _speed_ratio(slow, even, "lower")["ci"] is not None
 
 
 def test_rounds_of_which_one_is_zero_have_a_ratio_and_no_interval() -> None:
-    found = _speed_ratio(figure([2.0, 2.0]), figure([0.0, 2.0]), "lower", 0.03)
+    found = _speed_ratio(figure([2.0, 2.0]), figure([0.0, 2.0]), "lower")
     assert (found["value"], found["ci"], found["method"]) == (2.0, None, "no interval")
 
 
 def test_a_figure_of_zero_has_no_ratio() -> None:
-    found = _speed_ratio(figure([2.0], [1.0, 2.0]), figure([0.0], [0.0, 0.0]), "lower", 0.03)
+    found = _speed_ratio(figure([2.0], [1.0, 2.0]), figure([0.0], [0.0, 0.0]), "lower")
     assert found["value"] is None and found["text"] == "a figure of 0 has no ratio"

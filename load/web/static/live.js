@@ -124,7 +124,7 @@ const cards = new Map();
 function card(name, value) {
   if (!cards.has(name)) {
     const box = document.createElement("div");
-    box.append(make("dt", name), make("dd", ""));
+    box.append(make("dt", name), make("dd", "", { "data-card": name.toLowerCase() }));
     byId("cards").append(box);
     cards.set(name, box.lastChild);
   }
@@ -135,7 +135,9 @@ function show(live) {
   byId("records").hidden = !live.records;
   byId("problem").hidden = !live.problem;
   byId("problem").textContent = live.problem ?? "";
-  const status = live.test ? `test ${live.test}: ${live.state}, ${live.scenario}, ${live.prompts}, ${live.host ?? "no host"}` : "no test yet; start one in Locust";
+  const state = live.test ? live.state : "";
+  if (byId("state").textContent !== state) byId("state").textContent = state;
+  const status = live.test ? `test ${live.test}: ${live.scenario}, ${live.prompts}, ${live.host ?? "no host"}` : "no test yet; start one in Locust";
   if (byId("status").textContent !== status) byId("status").textContent = status;
   const counts = live.counts ?? { ok: 0, error: 0, warmup: 0 };
   const recent = live.recent ?? { latency: {} };

@@ -1,14 +1,13 @@
-"""Intervals and tests against published or exact values."""
+"""Shares of right answers: intervals and tests against published or exact values."""
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from scoring.statistics import intervals as s
+from scoring.statistics import proportions as s
 
 
 def test_wilson_gives_the_textbook_interval() -> None:
@@ -72,49 +71,24 @@ def test_needed_n_and_settled_margin_are_each_others_reverse() -> None:
     assert s.settled_margin(0.2, n) == pytest.approx(0.05, rel=0.01)
 
 
-def test_welch_ratio_is_scipys_welch_on_logarithms() -> None:
-    a, b = [95.0, 97.0, 96.0, 99.0], [101.0, 104.0, 100.0]
-    found = s.welch_ratio(a, b)
-    expected = stats.ttest_ind(np.log(a), np.log(b), equal_var=False).confidence_interval(0.95)
-    assert found.ci is not None
-    assert found.ci.as_list() == pytest.approx([math.exp(expected.low), math.exp(expected.high)])
-    assert found.value == pytest.approx(s.geometric_mean(a) / s.geometric_mean(b))
+@pytest.mark.parametrize(("won", "lost", "n", "d"), [(12, 2, 50, 0.1), (1, 4, 30, -0.2), (5, 5, 1319, 0.02)])
+def test_p_values_and_intervals_of_a_table_agree(won: int, lost: int, n: int, d: float) -> None:
+    # The interval of confidence 1 - p ends at d where the two-sided score test of d has the p-value p.
+    table = s.PairedTable(won, lost, n)
+    p = 2 * stats.norm.sf(abs(table.score(d)))
+    ends = table.interval(1 - p).as_list()
+    assert min(abs(end - d) for end in ends) < 1e-9
 
 
-def test_welch_ratio_of_runs_without_spread_is_a_point() -> None:
-    found = s.welch_ratio([2.0, 2.0], [1.0, 1.0])
-    assert found.ci is not None
-    assert found.ci.as_list() == pytest.approx([2.0, 2.0])
+def test_a_difference_needs_the_exact_and_the_score_test() -> None:
+    # 0 of 5: McNemar 0.0625 (2 / 2^5); the score test z = sqrt(5) has 0.0253.
+    assert s.PairedTable(0, 5, 30).p_difference() == pytest.approx(0.0625)
+    assert s.PairedTable(0, 0, 30).p_difference() == 1.0
 
 
-@pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([0.0, 1.0], [1.0, 2.0])])
-def test_welch_ratio_refuses_single_runs_and_zeros(a: list[float], b: list[float]) -> None:
-    with pytest.raises(ValueError, match="two runs"):
-        s.welch_ratio(a, b)
-
-
-@pytest.mark.parametrize("quantile", [0.5, 0.9, 0.99])
-def test_the_rank_shortcut_has_the_bootstrap_s_distribution(quantile: float) -> None:
-    values = np.random.default_rng(3).gamma(3.0, 10.0, 700)
-    fast = s.bootstrap_quantile(values, quantile, np.random.default_rng(1))
-    drawn = values[np.random.default_rng(2).integers(0, 700, (2000, 700))]
-    slow = np.quantile(drawn, quantile, axis=1)
-    for percent in (2.5, 50, 97.5):
-        assert np.percentile(fast, percent) == pytest.approx(np.percentile(slow, percent), rel=0.03)
-
-
-def test_bootstrap_of_a_ratio_keeps_numerator_and_denominator_together() -> None:
-    busy = np.array([1.0, 2.0, 3.0, 4.0])
-    draws = s.bootstrap_mean(busy * 7, np.random.default_rng(0), busy)
-    assert draws == pytest.approx(np.full(s.BOOTSTRAP_DRAWS, 7.0))
-
-
-def test_the_normal_shortcut_has_the_bootstrap_s_distribution() -> None:
-    rng = np.random.default_rng(3)
-    busy = rng.gamma(5.0, 10.0, 900)
-    tokens = busy * rng.normal(2.0, 0.3, 900)
-    fast = s.bootstrap_mean(tokens, np.random.default_rng(1), busy)
-    chosen = np.random.default_rng(2).integers(0, 900, (2000, 900))
-    slow = tokens[chosen].sum(axis=1) / busy[chosen].sum(axis=1)
-    assert fast.mean() == pytest.approx(slow.mean(), rel=0.001)
-    assert fast.std() == pytest.approx(slow.std(), rel=0.08)
+def test_equivalence_of_a_table_is_two_one_sided_score_tests() -> None:
+    table = s.PairedTable(20, 18, 1319)
+    narrow = table.interval(0.90)
+    # The 90% interval just fits a margin as wide as its farther end: there the larger p is 5%.
+    assert table.p_equivalence(max(-narrow.low, narrow.high)) == pytest.approx(0.05, abs=1e-6)
+    assert table.p_equivalence(0.02) < 0.05 < table.p_equivalence(0.003)

@@ -1,0 +1,243 @@
+"""Makes a profile of what `enginebench ab` was asked: engines from words, cells from numbers of users and a time."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import workloads as tasks
+from driver.errors import BenchError, ExitCode
+from driver.profile.fields import complete_url, looks_like_url
+from driver.profile.read import find_profile, load_profile
+from records import NAME
+from workloads.perf_prompts import TOKENS
+
+SCENARIOS = {1: "single", 4: "concurrent_4", 8: "concurrent_8"}
+START_S = 4.0
+"""Seconds of each engine process that go to its start and the probe."""
+MEASURING_SHARE = 0.5
+"""Share of a cell's time in which requests may begin; the rest is for those that are still in flight."""
+LEAST_CELL_S = 2.0
+SHORT_CELL_S = 8.0
+ANSWER_TOKENS = 256
+TEMPLATE_TOKENS = 160
+"""Room for a chat template around a prompt."""
+CHARS_PER_TOKEN = 2
+"""Fewest characters of a token that a context is planned with."""
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line of `ab`; None where an option was not given."""
+
+    sides: tuple[str, ...]
+    users: tuple[int, ...] = (1, 4, 8)
+    prompts: str = "perf-short"
+    output_tokens: int | None = None
+    fixed_length: bool = True
+    answers: tuple[tuple[str, int | None], ...] = ()
+    rounds: int | str = 3
+    time_s: float = 600.0
+    max_seq_len: int | None = None
+    slots: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    model: str | None = None
+    threads: int | None = None
+
+
+def profile_values(asked: Asked) -> Values:
+    """The profile as TOML would have it, to be checked by `driver.profile.read.parse_profile`.
+
+    Raises:
+        BenchError: the command line does not make a profile (exit code 2).
+    """
+    if len(asked.sides) < 2:
+        raise _usage("two engines at least are needed: command lines, URLs or PROFILE:ENGINE")
+    for option, given in (("--name", asked.names), ("--slots", asked.slots)):
+        if (given and len(given) not in (1, len(asked.sides))) or (option == "--name" and len(given) == 1):
+            raise _usage(f"{option} was given {len(given)} times for {len(asked.sides)} engines")
+    names = asked.names or tuple(names_of(asked.sides))
+    rounds = asked.rounds if isinstance(asked.rounds, int) else 3
+    seconds = (asked.time_s / rounds / len(asked.sides) - START_S) / len(asked.users) * MEASURING_SHARE
+    seconds = round(max(LEAST_CELL_S, seconds), 1)
+    output_tokens = asked.output_tokens or (64 if seconds >= SHORT_CELL_S else 32)
+    workload, workloads = _workload(asked.prompts)
+    cells = [_speed_cell(users, workload, seconds, output_tokens, asked.fixed_length) for users in asked.users]
+    for task, first in asked.answers:
+        cells.append({"scenario": "concurrent_4", "workload": task, "max_tokens": ANSWER_TOKENS, "rounds": 1})
+        workloads |= {task: {"first": first}} if first else {}
+    return {
+        "name": "ab",
+        "description": " against ".join(names),
+        "baseline": names[0],
+        "rounds": asked.rounds,
+        "max_seq_len": asked.max_seq_len or _context(asked, output_tokens),
+        "engines": [_engine(asked, number, name) for number, name in enumerate(names)],
+        "cells": cells,
+        **({"workloads": workloads} if workloads else {}),
+    }
+
+
+def parse_answers(text: str) -> tuple[str, int | None]:
+    """`arithmetic:24` is the first 24 problems of arithmetic; without a number, all.
+
+    Raises:
+        BenchError: the task is unknown, or has no known answers (exit code 2).
+    """
+    name, _, number = text.partition(":")
+    graded = sorted(task for task in tasks.TASKS if task not in TOKENS)
+    if name not in graded or (number and not (number.isdigit() and int(number))):
+        raise _usage(f"--answers {text}: expected TASK or TASK:N, such as arithmetic:24; tasks are {', '.join(graded)}")
+    return name, int(number) if number else None
+
+
+def names_of(sides: Sequence[str]) -> list[str]:
+    """A name for each side that says how it differs from the others: `parallel-4` and `parallel-1`."""
+    words = [_words(side) for side in sides]
+    differing = []
+    for number, mine in enumerate(words):
+        others = [word for place, theirs in enumerate(words) if place != number for word in theirs]
+        differing.append([word for word in mine if word not in others] or mine[:1])
+    names: list[str] = []
+    # The fewest words that tell all sides apart.
+    for most in range(1, max(map(len, differing)) + 1):
+        names = [_slug("-".join(mine[:most])) or f"engine-{number}" for number, mine in enumerate(differing, 1)]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name}-{number}" for number, name in enumerate(names, 1)]
+
+
+def _slug(text: str) -> str:
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")[:40].strip("-._")
+    return slug if NAME.fullmatch(slug) else ""
+
+
+def _words(side: str) -> list[str]:
+    """The words of a side that may tell it from another: an option with its value is one word."""
+    if looks_like_url(side):
+        parts = urlsplit(complete_url(side))
+        return [f"port-{parts.port}" if parts.port else "", str(parts.hostname), parts.path]
+    if _named_engine(side):
+        return [side.rpartition(":")[2]]
+    words: list[str] = []
+    for word in _split(side):
+        if words and words[-1].startswith("-") and not word.startswith("-") and " " not in words[-1]:
+            words[-1] += f" {Path(word).name}"
+        else:
+            words.append(Path(word).name if "/" in word else word)
+    return words
+
+
+def _split(side: str) -> list[str]:
+    try:
+        return shlex.split(side)
+    except ValueError as error:
+        raise _usage(f"{side!r}: not a command line: {str(error).lower()}") from None
+
+
+def _engine(asked: Asked, number: int, name: str) -> Values:
+    side = asked.sides[number]
+    own: Values = {"name": name}
+    if asked.slots:
+        own["slots"] = asked.slots[number % len(asked.slots)]
+    if asked.max_seq_len:
+        own["max_seq_len"] = asked.max_seq_len
+    if looks_like_url(side):
+        return {**own, "kind": "remote", "url": side}
+    if named := _named_engine(side):
+        return {**named, **own}
+    words = _split(side)
+    env = dict(asked.env or {})
+    # As in a shell: NAME=VALUE words before the program are its environment.
+    while words and (assigned := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", words[0], re.DOTALL)):
+        env[assigned[1]] = assigned[2]
+        words.pop(0)
+    if not words:
+        raise _usage(f"{side!r}: holds no program")
+    own |= {"kind": "command", "command": words}
+    own |= {"env": env} if env else {}
+    own |= {"model": asked.model} if asked.model else {}
+    return own | ({"threads": asked.threads} if asked.threads else {})
+
+
+def _named_engine(side: str) -> Values | None:
+    """The engine that PROFILE:ENGINE names; None where the text is something else."""
+    profile_name, colon, wanted = side.rpartition(":")
+    if not colon or " " in side or not find_profile(profile_name).is_file():
+        return None
+    profile = load_profile(profile_name)
+    for section in profile.engines:
+        if section.name == wanted:
+            values = section.model_dump(exclude_defaults=True, exclude={"name"}, mode="json")
+            return {"max_seq_len": profile.max_seq_len, **values}
+    known = ", ".join(section.name for section in profile.engines)
+    raise _usage(f"{profile_name}: no engine {wanted!r}; there are {known}")
+
+
+def _workload(prompts: str) -> tuple[str, dict[str, Values]]:
+    """The workload's name for the cells, and its section where it is a file."""
+    if not prompts.endswith(".jsonl"):
+        return prompts, {}
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(prompts).stem).strip("-_") or "prompts"
+    return name, {name: {"file": str(Path(prompts).absolute())}}
+
+
+def _speed_cell(users: int, workload: str, seconds: float, output_tokens: int, fixed_length: bool) -> Values:
+    own = {} if users in SCENARIOS else {"users": users, "name": f"concurrent_{users}.{workload}"}
+    return {
+        "scenario": SCENARIOS.get(users, "closed_loop"),
+        "workload": workload,
+        **own,
+        "warmup": 1,
+        "duration_s": seconds,
+        "max_tokens": output_tokens,
+        "fixed_length": fixed_length,
+    }
+
+
+def _context(asked: Asked, output_tokens: int) -> int:
+    """Tokens per slot that the longest prompt and its answer need, in steps of 256."""
+    try:
+        prompts = tasks.load_prompts(asked.prompts)
+    except tasks.TaskError as error:
+        raise _usage(f"--prompts {error}") from None
+    longest = max(sum(len(message["content"]) for message in prompt.messages) for prompt in prompts)
+    tokens = TOKENS.get(asked.prompts, math.ceil(longest / CHARS_PER_TOKEN)) + output_tokens
+    needed = TEMPLATE_TOKENS + max(tokens, 2 * ANSWER_TOKENS if asked.answers else 0)
+    return math.ceil(needed / 256) * 256
+
+
+def to_toml(values: Values) -> str:
+    """A profile as a TOML file that `run` and `nightly` take."""
+    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if not isinstance(value, list | dict)]
+    for key, value in values.items():
+        tables = value if isinstance(value, list) else []
+        for table in tables:
+            lines += ["", f"[[{key}]]", *(f"{name} = {_toml(item)}" for name, item in table.items())]
+        if isinstance(value, dict):
+            for name, table in value.items():
+                lines += ["", f"[{key}.{name}]", *(f"{inner} = {_toml(item)}" for inner, item in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    # JSON's strings, numbers, true and false are TOML's, apart from the DEL character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _usage(message: str) -> BenchError:
+    return BenchError(message, ExitCode.USAGE)

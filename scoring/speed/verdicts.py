@@ -1,0 +1,101 @@
+"""Verdicts on speed ratios: those of the deciding figures are judged together, all others stay exploratory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from records import JsonObject
+from scoring.metrics import MACHINE, WITHIN_RUN, higher_is_better, ratio_digits
+from scoring.statistics.family import FAMILY_ERROR
+from scoring.statistics.intervals import Interval
+from scoring.statistics.ratios import LogRatio, welch
+from scoring.statistics.verdict import BETTER, EQUIVALENT, FASTER, FEWEST_ROUNDS, INCONCLUSIVE, SLOWER, WORSE, judge
+
+EXPLORATORY, TOO_FEW_ROUNDS, NO_INTERVAL, NO_RATIO = (
+    "exploratory",
+    f"fewer than {FEWEST_ROUNDS} rounds",
+    "no interval",
+    "no ratio",
+)
+"""Why a ratio has no verdict."""
+
+
+def judge_speed(rows: Sequence[JsonObject], baseline: str, margin: float, deciding: Sequence[str]) -> JsonObject:
+    """Add to every speed ratio {deciding, verdict, no_verdict, ci_adjusted, p_adjusted, text}.
+
+    Only the ratios of the `deciding` metrics get a verdict, and only with FEWEST_ROUNDS rounds a side. They are one
+    family over all cells and candidates.
+
+    Args:
+        rows: the performance rows of a whole comparison.
+        baseline: the engine that the ratios are held against.
+        margin: how far from 1 a ratio may be and still count as equally fast, 0.03 for 3%.
+        deciding: the metrics that were named beforehand.
+
+    Returns:
+        What the report says of the family: {metrics, judged, family_error, fewest_rounds, margin, method}.
+    """
+    family = []
+    for row in rows:
+        for candidate, ratio in row["speed_ratio"].items():
+            decides = row["metric"] in deciding
+            ratio |= {"deciding": decides, "verdict": None, "ci_adjusted": None, "p_adjusted": None}
+            ratio["no_verdict"] = _why_no_verdict(ratio, decides=decides)
+            if ratio["no_verdict"] is None:
+                family.append((row, ratio, _evidence(row, baseline, candidate)))
+            elif ratio["value"] is not None:
+                ratio["text"] = _text_without_verdict(ratio)
+    low, high = 1 / (1 + margin), 1 + margin
+    judgements = judge([(evidence, math.log(high)) for _, _, evidence in family])
+    for (row, ratio, evidence), judgement in zip(family, judgements, strict=True):
+        adjusted = evidence.ratio_interval(judgement.confidence)
+        # Less energy or memory is better, and no speed.
+        above, below = (BETTER, WORSE) if row["metric"] in MACHINE else (FASTER, SLOWER)
+        word = {"above": above, "below": below, "equivalent": EQUIVALENT}.get(judgement.outcome, INCONCLUSIVE)
+        note = {EQUIVALENT: f" within {100 * margin:.3g}%", INCONCLUSIVE: ": more rounds would narrow it"}.get(word, "")
+        ratio["verdict"] = word
+        ratio["ci_adjusted"] = adjusted.as_list()
+        ratio["p_adjusted"] = judgement.p_adjusted
+        ratio["text"] = f"{_figure(ratio['value'], adjusted)}, {word}{note}"
+    return {
+        "metrics": list(deciding),
+        "judged": len(family),
+        "family_error": FAMILY_ERROR,
+        "fewest_rounds": FEWEST_ROUNDS,
+        "margin": [low, high],
+        "method": "Holm",
+    }
+
+
+def _why_no_verdict(ratio: JsonObject, *, decides: bool) -> str | None:
+    if ratio["value"] is None:
+        return NO_RATIO
+    if not decides:
+        return EXPLORATORY
+    if min(ratio["rounds"]) < FEWEST_ROUNDS:
+        return TOO_FEW_ROUNDS
+    return NO_INTERVAL if ratio["ci"] is None else None
+
+
+def _evidence(row: JsonObject, baseline: str, candidate: str) -> LogRatio:
+    rounds = [
+        [value for value in row["engines"][engine]["rounds"].values() if value is not None]
+        for engine in (candidate, baseline)
+    ]
+    return welch(*rounds) if higher_is_better(row["metric"]) else welch(*reversed(rounds))
+
+
+def _text_without_verdict(ratio: JsonObject) -> str:
+    figure = _figure(ratio["value"], Interval(*ratio["ci"]) if ratio["ci"] else None)
+    within = " within one round" if ratio["method"] == WITHIN_RUN else ""
+    if ratio["no_verdict"] == EXPLORATORY:
+        return f"{figure}{within}"
+    return f"{figure}{within}, no verdict: {ratio['no_verdict']}"
+
+
+def _figure(value: float, interval: Interval | None) -> str:
+    if interval is None:
+        return f"{value:.2f}x"
+    digits = ratio_digits(interval.low, interval.high)
+    return f"{value:.{digits}f}x [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"

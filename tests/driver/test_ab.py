@@ -1,0 +1,140 @@
+"""`enginebench ab`: what a line becomes, and a comparison of two commands from it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver.ab import Asked, names_of, parse_answers, profile_values, to_toml
+from driver.cli import cli
+from driver.errors import BenchError
+from driver.profile.read import Profile, parse_profile
+from records import read_json
+from tests.engines.helpers import ROOT
+
+PACING = f"{sys.executable} -m engines.pacing_server --host {{host}} --port {{port}} --ttft-ms 2 --tokens 1000"
+
+
+def profile(*sides: str, **asked: Any) -> Profile:
+    return parse_profile(profile_values(Asked(sides, **asked)), "ab")
+
+
+@pytest.mark.parametrize(
+    ("sides", "names"),
+    [
+        (("s -m a.gguf -np 4", "s -m a.gguf -np 1"), ["np-4", "np-1"]),
+        (("s -m /x/a.gguf", "s -m /x/b.gguf"), ["m-a.gguf", "m-b.gguf"]),
+        (("./old/server -p 1", "./new/server -p 1"), ["server-1", "server-2"]),
+        (("llama-server x", "other x", "third x"), ["llama-server", "other", "third"]),
+        (("s --fast", "s"), ["fast", "s"]),
+        (("localhost:8080", "http://localhost:8081/v1"), ["port-8080", "port-8081"]),
+        (("http://a/", "http://b/"), ["a", "b"]),
+        (("demo:llama-4slots", "demo:llama-1slot"), ["llama-4slots", "llama-1slot"]),
+        (("s 🙂", "s 🙃"), ["engine-1", "engine-2"]),
+    ],
+)
+def test_engines_are_named_by_what_tells_them_apart(sides: tuple[str, ...], names: list[str]) -> None:
+    assert names_of(sides) == names
+
+
+def test_a_line_becomes_interleaved_rounds_of_one_cell_for_each_number_of_users() -> None:
+    made = profile("s {port} -a", "localhost:8081", users=(1, 3, 8), time_s=600, rounds=4, slots=(2,))
+    assert (made.baseline, made.rounds, made.max_seq_len) == ("s", 4, 256)
+    assert [cell.label for cell in made.cells] == [
+        "single.perf-short",
+        "concurrent_3.perf-short",
+        "concurrent_8.perf-short",
+    ]
+    assert [cell.users for cell in made.cells] == [None, 3, None]
+    assert {cell.duration_s for cell in made.cells} == {round((600 / 4 / 2 - 4) / 3 / 2, 1)}
+    started, remote = made.engines
+    assert started.kind == "command" and started.command == ("s", "{port}", "-a") and started.slots == 2
+    assert remote.kind == "remote" and remote.url == "http://localhost:8081"
+
+
+def test_answers_prompts_environment_and_names_find_their_place(tmp_path: Path) -> None:
+    prompts = tmp_path / "my prompts.jsonl"
+    prompts.write_text(json.dumps({"prompt": "x" * 1000}) + "\n")
+    made = profile(
+        "A=1 B='2 3' s {port}", "t {port} {model}", prompts=str(prompts), answers=(("arithmetic", 24),), env={"C": "4"},
+        names=("old", "new"), model="m.gguf", users=(1,), time_s=30, fixed_length=False, output_tokens=48,
+    )  # fmt: skip
+    old, new = made.engines
+    assert (old.name, old.command, dict(old.env)) == ("old", ("s", "{port}"), {"C": "4", "A": "1", "B": "2 3"})
+    assert (new.name, dict(new.env), new.model) == ("new", {"C": "4"}, "m.gguf")
+    speed, quality = made.cells
+    assert (speed.label, speed.max_tokens, speed.fixed_length) == ("single.my-prompts", 48, False)
+    assert (quality.label, quality.rounds) == ("concurrent_4.arithmetic", 1)
+    assert made.workloads["arithmetic"].first == 24 and made.workloads["my-prompts"].file == str(prompts)
+    assert made.max_seq_len == 768  # 160 + 1000 / 2 + 48, or 160 + 2 x 256, in steps of 256
+
+
+def test_little_time_makes_short_answers() -> None:
+    assert {cell.max_tokens for cell in profile("s {port}", "t {port}", time_s=180).cells} == {32}
+    assert {cell.max_tokens for cell in profile("s {port}", "t {port}", time_s=600).cells} == {64}
+
+
+def test_an_engine_of_a_profile_is_taken_as_it_stands_there() -> None:
+    first, second = profile("demo:llama-4slots", "demo:llama-1slot").engines
+    assert (first.kind, first.slots, second.slots, first.max_seq_len) == ("llama_cpp_wheel", 4, 1, 1024)
+
+
+def test_the_saved_file_is_the_same_profile() -> None:
+    asked = Asked(('s {port} --json \'{"a": "é\\n"}\'', "t {port}"), env={"A": 'x"y'}, answers=(("arithmetic", 3),))
+    values = profile_values(asked)
+    saved = tomllib.loads(to_toml(values))
+    assert parse_profile(saved, "saved") == parse_profile(values, "ab")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["s {port}"], "two engines at least are needed"),
+        (["s {port}", "t 'x"], "not a command line: no closing quotation"),
+        (["demo:gone", "s {port}"], "no engine 'gone'; there are llama-4slots, llama-1slot"),
+        (["a", "b", "--users", "1,x"], "--users 1,x: expected whole numbers"),
+        (["a", "b", "--answers", "aritmetic:3"], "--answers aritmetic:3: expected TASK or TASK:N"),
+        (["a", "b", "--env", "A"], "--env A: expected NAME=VALUE"),
+        (["a", "b", "--name", "one"], "--name was given 1 times for 2 engines"),
+        (["a", "b", "--time", "soon"], "'soon'"),
+        (["a", "b", "--prompts", "gone.jsonl"], "--prompts gone.jsonl"),
+        (["a", "b", "--json", "--markdown"], "exclude each other"),
+        (["A=1", "b"], "holds no program"),
+    ],
+)
+def test_a_line_that_makes_no_comparison_is_one_line_and_exit_code_2(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli(["ab", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert says in told and len(told.splitlines()) == 1
+
+
+def test_a_task_without_a_number_is_asked_whole() -> None:
+    assert parse_answers("arithmetic") == ("arithmetic", None)
+    with pytest.raises(BenchError):
+        parse_answers("perf-short:3")
+
+
+def test_two_commands_are_compared_from_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    slow, fast = f"{PACING} --interval-ms 20", f"{PACING} --interval-ms 5"
+    options = ["--users", "1", "--time", "20s", "--run-id", "r", "--markdown", "--env", "API_TOKEN=hidden-one"]
+    assert cli(["ab", slow, fast, *options]) in (0, 3)
+    told = capsys.readouterr().out
+    assert told.startswith("**") and "| single.perf-short | " in told and "interval-ms-5" in told
+    manifest = read_json(tmp_path / "bench-out/r/run.json")
+    assert manifest["commands"][0].startswith("enginebench ab ") and "hidden-one" not in json.dumps(manifest)
+    assert manifest["profile_path"] is None
+    # The same line goes on with it: nothing is left to do.
+    assert cli(["ab", slow, fast, *options]) in (0, 3)
+    assert "complete already" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""Ratios of rounds against scipy, and the bootstrap's shortcuts against drawing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from scoring.statistics import ratios as s
+
+A, B = [95.0, 97.0, 96.0, 99.0], [101.0, 104.0, 100.0]
+
+
+@pytest.mark.parametrize("confidence", [0.90, 0.95, 0.995])
+def test_welch_s_interval_is_scipy_s_on_logarithms(confidence: float) -> None:
+    expected = stats.ttest_ind(np.log(A), np.log(B), equal_var=False).confidence_interval(confidence)
+    found = s.welch(A, B)
+    assert found.ratio_interval(confidence).as_list() == pytest.approx(
+        [math.exp(expected.low), math.exp(expected.high)]
+    )
+    assert found.ratio == pytest.approx(s.geometric_mean(A) / s.geometric_mean(B))
+
+
+def test_welch_s_p_values_are_scipy_s() -> None:
+    a, b, margin = np.log(A), np.log(B), math.log(1.03)
+    found = s.welch(A, B)
+    assert found.p_difference() == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    # Two one-sided tests: the ratio is above 1 / 1.03, and below 1.03.
+    above = stats.ttest_ind(a + margin, b, equal_var=False, alternative="greater").pvalue
+    below = stats.ttest_ind(a - margin, b, equal_var=False, alternative="less").pvalue
+    assert found.p_equivalence(margin) == pytest.approx(max(above, below))
+
+
+def test_rounds_without_spread_are_a_point() -> None:
+    same, other = s.welch([2.0, 2.0], [2.0, 2.0]), s.welch([2.0, 2.0], [1.0, 1.0])
+    assert other.ratio_interval().as_list() == pytest.approx([2.0, 2.0])
+    assert (same.p_difference(), other.p_difference()) == (1.0, 0.0)
+    assert (same.p_equivalence(0.03), other.p_equivalence(0.03), other.p_equivalence(math.log(2.0))) == (0.0, 1.0, 0.5)
+
+
+@pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([0.0, 1.0], [1.0, 2.0]), ([1.0, 2.0], [1.0])])
+def test_welch_refuses_single_rounds_and_zeros(a: list[float], b: list[float]) -> None:
+    with pytest.raises(ValueError, match="two rounds"):
+        s.welch(a, b)
+
+
+def test_the_interval_of_a_geometric_mean_is_student_s() -> None:
+    logs = np.log(A)
+    low, high = stats.t.interval(0.95, len(A) - 1, logs.mean(), stats.sem(logs))
+    interval = s.geometric_interval(A)
+    assert interval is not None
+    assert interval.as_list() == pytest.approx([math.exp(low), math.exp(high)])
+    assert s.geometric_interval([1.0]) is None
+    assert s.geometric_interval([1.0, 0.0]) is None
+
+
+@pytest.mark.parametrize("quantile", [0.5, 0.9, 0.99])
+def test_the_rank_shortcut_has_the_bootstrap_s_distribution(quantile: float) -> None:
+    values = np.random.default_rng(3).gamma(3.0, 10.0, 700)
+    fast = s.bootstrap_quantile(values, quantile, np.random.default_rng(1))
+    drawn = values[np.random.default_rng(2).integers(0, 700, (2000, 700))]
+    slow = np.quantile(drawn, quantile, axis=1)
+    for percent in (2.5, 50, 97.5):
+        assert np.percentile(fast, percent) == pytest.approx(np.percentile(slow, percent), rel=0.03)
+
+
+def test_bootstrap_of_a_ratio_keeps_numerator_and_denominator_together() -> None:
+    busy = np.array([1.0, 2.0, 3.0, 4.0])
+    draws = s.bootstrap_mean(busy * 7, np.random.default_rng(0), busy)
+    assert draws == pytest.approx(np.full(s.BOOTSTRAP_DRAWS, 7.0))
+
+
+def test_the_normal_shortcut_has_the_bootstrap_s_distribution() -> None:
+    rng = np.random.default_rng(3)
+    busy = rng.gamma(5.0, 10.0, 900)
+    tokens = busy * rng.normal(2.0, 0.3, 900)
+    fast = s.bootstrap_mean(tokens, np.random.default_rng(1), busy)
+    chosen = np.random.default_rng(2).integers(0, 900, (2000, 900))
+    slow = tokens[chosen].sum(axis=1) / busy[chosen].sum(axis=1)
+    assert fast.mean() == pytest.approx(slow.mean(), rel=0.001)
+    assert fast.std() == pytest.approx(slow.std(), rel=0.08)
