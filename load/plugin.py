@@ -11,7 +11,7 @@ import gevent
 from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
-from load import hooks, process
+from load import end_table, hooks, process
 from load.distributed import join, master, worker
 from load.http.connection import Connection, StreamError
 from load.options import add_options, capture_dir, check, check_users, failure_exit_code, target
@@ -75,6 +75,7 @@ def _on_init(environment: Any, **_: Any) -> None:
     elif isinstance(runner, MasterRunner):
         master.listen(environment)
     tab.install(environment)
+    end_table.install(environment)
     if options.headless and not isinstance(runner, WorkerRunner):
         _refuse_early(environment, options)
 

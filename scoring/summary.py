@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from records import JsonObject
+from records.percentiles import BEYOND, PERCENTILES
 from scoring.metrics import WITHIN_RUN
-from scoring.speed.percentiles import BEYOND, PERCENTILES
 from scoring.speed.verdicts import TOO_FEW_ROUNDS
 from scoring.statistics.verdict import FEWEST_ROUNDS
 

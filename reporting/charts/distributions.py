@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from records.percentiles import enough
 from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
 from reporting.charts.scale import Scale, fitting, thin
 from reporting.charts.svg import Plot
 from reporting.escape import one_line
 from reporting.format import figure
-from scoring.speed.percentiles import enough
 
 POINTS = 400
 QUANTILES = (5, 25, 50, 75, 90, 95, 99)

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from records.percentiles import PERCENTILES, enough
 from scoring.captures import Capture
-from scoring.speed.percentiles import PERCENTILES, enough
 from scoring.speed.steady import Steady, Window, find_steady
 
 Floats = NDArray[np.float64]

@@ -1,0 +1,174 @@
+"""The table with which a headless `locust` ends: latencies, tokens/s and errors by kind.
+
+The definitions are those of `records.timing`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from locust.runners import WorkerRunner
+
+from load.percentiles import quantile
+from load.process import DRIVER_PID
+from records import Record
+from records.percentiles import enough
+from records.timing import icl_ms, itl_ms, timing
+
+METRICS = (
+    ("ttft_ms", "TTFT", "ms to the first token"),
+    ("tpot_ms", "TPOT", "ms per token after the first, mean of each request"),
+    ("itl_ms", "ITL", "ms between tokens"),
+    ("icl_ms", "ICL", "ms between arrivals (chunks)"),
+    ("e2e_ms", "E2E", "ms to the last token"),
+)
+"""Name, label and meaning, in the order in which all tables and pages show them."""
+PERCENTS = (50, 90, 95, 99)
+MOST_STAMPS = 500_000
+"""ITL and ICL rest on all streams up to so many arrivals; beyond, on every second one, every fourth ..."""
+_NEEDED = (
+    *("sent_ns", "first_token_ns", "last_token_ns", "end_ns"),
+    *("completion_tokens", "reasoning_tokens", "choices"),
+)
+"""What the definitions of ITL and ICL read of a record, besides its arrivals."""
+_needed = attrgetter(*_NEEDED)
+
+
+def install(environment: Any) -> None:
+    """Print the table at the end of a headless test, unless a driver judges the records itself."""
+    if environment.web_ui is not None or isinstance(environment.runner, WorkerRunner) or DRIVER_PID in os.environ:
+        return
+    table = EndTable()
+    environment.events.stream_finished.add_listener(table.add)
+    environment.events.quit.add_listener(lambda exit_code, **_: table.print())
+
+
+class EndTable:
+    """Gathers the measured requests of a test, in bounded memory but for three numbers per request."""
+
+    def __init__(self) -> None:
+        self._latencies: dict[str, list[float]] = {"ttft_ms": [], "tpot_ms": [], "e2e_ms": []}
+        self._streams: list[tuple[Any, ...]] = []
+        self._every = 1
+        """The streams that are kept for ITL and ICL: every so many-th."""
+        self._stamps = 0
+        self._ok = 0
+        self._errors: Counter[str] = Counter()
+        self._spans: dict[str, tuple[int, int, int]] = {}
+
+    def add(self, record: Record, **_: Any) -> None:
+        """Take in a record that has ended."""
+        if not record.measured:
+            return
+        if record.error is not None:
+            self._errors[str(record.error["kind"])] += 1
+            return
+        latency = timing(record)
+        for name, values in self._latencies.items():
+            if (value := getattr(latency, name)) is not None:
+                values.append(value)
+        if self._ok % self._every == 0:
+            self._keep_stream(record)
+        self._ok += 1
+        # Clocks of different workers are never compared.
+        sent = record.end_ns if record.sent_ns is None else record.sent_ns
+        first, last, tokens = self._spans.get(record.worker, (sent, record.end_ns, 0))
+        tokens += record.completion_tokens or 0
+        self._spans[record.worker] = (min(first, sent), max(last, record.end_ns), tokens)
+
+    def _keep_stream(self, record: Record) -> None:
+        stamps, known = array("q", record.chunk_ns), record.chunk_tokens
+        tokens = None if known is None else array("q", known)
+        self._streams.append((_needed(record), bool(record.reasoning), stamps, tokens))
+        self._stamps += len(stamps)
+        if self._stamps > MOST_STAMPS:
+            self._streams = self._streams[::2]
+            self._every *= 2
+            self._stamps = sum(len(stamps) for *_, stamps, _ in self._streams)
+
+    def _kept_streams(self) -> Iterator[Record]:
+        """The kept streams as records again, with what the definitions read."""
+        for values, has_thoughts, stamps, tokens in self._streams:
+            yield Record.from_dict(
+                {
+                    **_BLANK,
+                    **dict(zip(_NEEDED, values, strict=True)),
+                    "reasoning": "x" if has_thoughts else "",
+                    "chunk_ns": list(stamps),
+                    "chunk_tokens": None if tokens is None else list(tokens),
+                }
+            )
+
+    def latencies(self) -> dict[str, tuple[int, list[float]]]:
+        """Of each metric the requests that have it, and its sorted values."""
+        latencies = {name: (len(values), sorted(values)) for name, values in self._latencies.items()}
+        streams = list(self._kept_streams())
+        for name, gaps in (
+            ("itl_ms", [itl_ms(record) or [] for record in streams]),
+            ("icl_ms", [icl_ms(record) for record in streams]),
+        ):
+            latencies[name] = (sum(map(bool, gaps)), sorted(gap for of_request in gaps for gap in of_request))
+        return latencies
+
+    def lines(self) -> list[str]:
+        """The table; empty where no measured request has ended."""
+        if not self._ok and not self._errors:
+            return []
+        latencies = self.latencies()
+        if latencies["itl_ms"] == latencies["icl_ms"]:
+            # One token in every event: the same figures twice.
+            del latencies["icl_ms"]
+        lines = [
+            "",
+            "Streaming: measured requests without an error",
+            _row("", "requests", *map("p{}".format, PERCENTS), "mean"),
+        ]
+        for name, label, meaning in METRICS:
+            if name not in latencies:
+                continue
+            requests, values = latencies[name]
+            cells = [quantile(values, p / 100) if enough(p, requests) else None for p in PERCENTS]
+            mean = sum(values) / len(values) if values else None
+            lines.append(f"{_row(label, str(requests), *map(_number, [*cells, mean]))}  {meaning}")
+        lines.append(f"Output tokens/s over the whole test: {_number(self.tokens_per_s())}")
+        errors = ", ".join(f"{kind} {count}" for kind, count in self._errors.most_common())
+        lines.append(f"Requests: {self._ok} ok, {sum(self._errors.values())} failed{': ' + errors if errors else ''}")
+        if self._every > 1:
+            lines.append(f"ITL and ICL rest on every {self._every}th request.")
+        if any("–" in line for line in lines):
+            lines.append("–: unknown, or withheld; a percentile needs ten requests beyond it (p90: 100, p99: 1,000).")
+        return lines
+
+    def tokens_per_s(self) -> float | None:
+        """Tokens of the requests without an error, from the first send to the last end; summed over the workers."""
+        spans = [(last - first, tokens) for first, last, tokens in self._spans.values()]
+        known = [tokens / (span / 1e9) for span, tokens in spans if span > 0 and tokens]
+        return sum(known) if known else None
+
+    def print(self) -> None:
+        for line in self.lines():
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def _row(label: str, *cells: str) -> str:
+    return f"{label:<6}" + "".join(f"{cell:>10}" for cell in cells)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.2f}"
+
+
+_BLANK: dict[str, Any] = {
+    **dict.fromkeys(("id", "engine", "cell", "worker", "workload", "prompt_id", "prompt_sha256"), ""),
+    **dict.fromkeys(("round", "user", "seq", "attempt", "sample"), 0),
+    "phase": "measure",
+    "connect_ns": None,
+    "scheduled_ns": None,
+}
