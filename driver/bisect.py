@@ -1,0 +1,118 @@
+"""Finds the commit that made a server slower: measures commits against the good end, interleaved, and halves."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from driver.errors import BenchError, ExitCode
+from driver.trees import BuildFailedError, git
+from records import JsonObject
+
+
+class Step(IntEnum):
+    """What a commit is, as `git bisect run` takes it for an exit code."""
+
+    GOOD = 0
+    BAD = 1
+    UNKNOWN = 125
+    """Build failed, void, engine failure, or not decided by the figures: git skips the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One commit against the good end, and the figures that say so."""
+
+    step: Step
+    why: str
+    ratio: float | None = None
+    """The lowest speed ratio of all cells; above 1 the commit is faster than the good end."""
+
+
+def judge_step(comparison: JsonObject, candidate: str, *, metric: str, limit: float) -> Judged:
+    """Which side of `limit` the speed ratios of a commit lie on.
+
+    A commit is bad where the whole 95% interval of a cell lies below `limit`, and good where the intervals of all cells
+    lie above it. The interval is that of the comparison, corrected for the number of figures where it says so.
+    """
+    if comparison["verdict"]["void"]:
+        reasons = comparison["verdict"].get("reasons") or ["an audit check failed"]
+        return Judged(Step.UNKNOWN, f"void: {reasons[0]}")
+    intervals = {}
+    for row in comparison["performance"]:
+        ratio = (row.get("speed_ratio") or {}).get(candidate) or {}
+        if row["metric"] == metric and ratio.get("value") is not None:
+            interval = ratio.get("ci_adjusted") or ratio.get("ci")
+            intervals[row["cell"]] = (ratio["value"], *(interval or (0.0, math.inf)))
+    if not intervals:
+        return Judged(Step.UNKNOWN, f"no figure of {metric}")
+    cell = min(intervals, key=lambda name: intervals[name][0])
+    value, low, high = intervals[cell]
+    figure = f"{metric} {value:.3f}x [{low:.3f}, {high:.3f}] in {cell}, limit {limit:.3f}x"
+    if any(high < limit for _, _, high in intervals.values()):
+        return Judged(Step.BAD, figure, value)
+    if all(low > limit for _, low, _ in intervals.values()):
+        return Judged(Step.GOOD, figure, value)
+    return Judged(Step.UNKNOWN, f"not decided: {figure}", value)
+
+
+def limit_between(ratio: float) -> float:
+    """The limit half-way (geometric mean) between the good end, 1, and the bad end's ratio to it."""
+    return math.sqrt(ratio)
+
+
+def find_first_bad(
+    source: Path, good: str, bad: str, measure: Callable[[str], Judged], say: Callable[[str], None]
+) -> list[str]:
+    """Let `git bisect` choose commits, in a worktree of its own, and tell it what each is.
+
+    Args:
+        source: the git tree.
+        good: hash of the good end.
+        bad: hash of the bad end.
+        measure: builds and measures the commit of a hash.
+        say: called with one line for each commit.
+
+    Returns:
+        The first bad commit; or several, of which it is one, where the others could not be judged.
+    """
+    with tempfile.TemporaryDirectory(prefix="enginebench-bisect-") as scratch:
+        tree = Path(scratch) / "tree"
+        git(source, "worktree", "add", "--quiet", "--detach", "--no-checkout", str(tree), bad)
+        try:
+            told = git(tree, "bisect", "start", "--no-checkout", bad, good)
+            while "is the first bad commit" not in told:
+                sha = git(tree, "rev-parse", "BISECT_HEAD")
+                judged = _guarded(measure, sha)
+                word = {Step.GOOD: "good", Step.BAD: "bad", Step.UNKNOWN: "skip"}[judged.step]
+                say(f"{sha[:10]} is {word}: {judged.why}")
+                done = subprocess.run(
+                    ["git", "-C", str(tree), "bisect", word, sha], capture_output=True, text=True, check=False
+                )
+                told = done.stdout
+                if "only 'skip'ped commits left" in told:
+                    return [line for line in told.splitlines() if len(line) >= 40 and " " not in line.strip()]
+                if done.returncode:
+                    raise BenchError(f"git bisect {word}: {(done.stderr or told).strip()}", ExitCode.FAILURE)
+            return [told.partition(" is the first bad commit")[0].split()[-1]]
+        finally:
+            with suppress(BenchError):
+                git(source, "worktree", "remove", "--force", str(tree))
+
+
+def _guarded(measure: Callable[[str], Judged], sha: str) -> Judged:
+    """A commit that cannot be built, or whose server fails, is unknown; a mistake on the command line ends it all."""
+    try:
+        return measure(sha)
+    except BuildFailedError as error:
+        return Judged(Step.UNKNOWN, error.message)
+    except BenchError as error:
+        if error.exit_code == ExitCode.USAGE:
+            raise
+        return Judged(Step.UNKNOWN, error.message)

@@ -1,0 +1,86 @@
+"""The options of `ab`, `bisect` and `bisect-step` that say how servers are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from driver.ab import Asked, parse_answers
+from driver.errors import BenchError, ExitCode
+from nightly.guard import parse_duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option("--users", default="1,4,8", show_default=True, help="Requests in flight, a cell for each number."),
+    click.option("--prompts", default="perf-short", show_default=True, help="Workload, or FILE.jsonl."),
+    click.option(
+        "--output-tokens", type=click.IntRange(2), help="Tokens of each answer. Default: 64; 32 in little time."
+    ),
+    click.option(
+        "--free-length", is_flag=True, help="Let answers end where the model ends, at most at --output-tokens."
+    ),
+    click.option("--answers", multiple=True, metavar="TASK[:N]", help="Grade answers too, such as arithmetic:24."),
+    click.option(
+        "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Starts of each engine, in turn."
+    ),
+    click.option(
+        "--time", "time_limit", default="10m", show_default=True, help="About how long to measure: 90s, 3m, 1h."
+    ),
+    click.option("--max-seq-len", type=click.IntRange(1), help="Tokens per slot. Default: what the prompts need."),
+    click.option(
+        "--slots", multiple=True, type=click.IntRange(1), help="Slots that servers must have; once, or for each."
+    ),
+    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Environment of every command; may be repeated."),
+    click.option("--model", help="What {model} in a command means: a path, or package:DIST/FILE."),
+    click.option("--threads", type=click.IntRange(1), help="What {threads} in a command means."),
+)
+
+
+def load_options(function: F) -> F:
+    """Add the options to a command, which gets them as keywords for `asked`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) -> Asked:
+    """The request that the options make.
+
+    Raises:
+        BenchError: a value cannot be used (exit code 2).
+    """
+    return Asked(
+        sides=sides,
+        names=names,
+        users=_numbers(load["users"]),
+        prompts=load["prompts"],
+        output_tokens=load["output_tokens"],
+        fixed_length=not load["free_length"],
+        answers=tuple(map(parse_answers, load["answers"])),
+        rounds=load["rounds"],
+        time_s=parse_duration(load["time_limit"]),
+        max_seq_len=load["max_seq_len"],
+        slots=load["slots"],
+        env=dict(map(_assignment, load["env"])),
+        model=load["model"],
+        threads=load["threads"],
+    )
+
+
+def _numbers(users: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(dict.fromkeys(int(number) for number in users.split(",")))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise BenchError(f"--users {users}: expected whole numbers above 0 with commas, such as 1,4,8", ExitCode.USAGE)
+    return numbers
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BenchError(f"--env {name}: expected NAME=VALUE", ExitCode.USAGE)
+    return name, value

@@ -1,0 +1,62 @@
+"""`bisect GOOD BAD SERVER`: the commit that made a server slower."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from driver.bisect import Judged, Step, find_first_bad, judge_step, limit_between
+from driver.commands import _shared
+from driver.commands._load_options import load_options
+from driver.commands.bisect_step import build_option, compare_commits, metric_option, source_option
+from driver.errors import BenchError, ExitCode
+from driver.run.progress import Display
+from driver.trees import commit_of, git
+
+
+@click.command(name="bisect", short_help="Find the commit that made a server slower.")
+@click.argument("good")
+@click.argument("bad")
+@click.argument("server")
+@source_option
+@build_option
+@metric_option
+@load_options
+@_shared.out
+def command(
+    good: str, bad: str, server: str, source: Path, build_command: str | None, metric: str, out: Path, **load: Any
+) -> int:
+    """Find the first commit after GOOD, up to BAD, that makes SERVER slower.
+
+    SERVER is a command line with {tree}, the folder of the built commit, and {port}. Each commit is built once, and
+    measured in rounds interleaved with GOOD, so that drift of the machine hits both alike. A commit is bad where the
+    95% interval of its speed ratio lies below the limit half-way between GOOD and BAD.
+
+    \b
+    enginebench bisect v1 HEAD "{tree}/build/bin/llama-server -m M.gguf --port {port}" \\
+        --source ~/llama.cpp --build "sh -c 'cmake -B build && cmake --build build -j'"
+
+    Exit code 0 found, 2 usage, 4 the ends do not differ, or commits that could not be judged hide it.
+    """  # noqa: D301 - click reads \b
+    say = Display(quiet=False).say
+    ends = [commit_of(source, ref) for ref in (good, bad)]
+    if not git(source, "rev-list", f"{ends[0]}..{ends[1]}"):
+        raise BenchError(f"{bad} is not after {good}", ExitCode.USAGE)
+
+    def against_good(sha: str, limit: float) -> Judged:
+        comparison, candidate = compare_commits(source, ends[0], sha, server, build_command, out, load)
+        return judge_step(comparison, candidate, metric=metric, limit=limit)
+
+    end = against_good(ends[1], 1.0)
+    if end.step != Step.BAD or end.ratio is None:
+        raise BenchError(f"{bad} is not shown to be slower than {good}: {end.why}; measure longer with --time")
+    limit = limit_between(end.ratio)
+    say(f"{bad} is {end.ratio:.3f}x as fast as {good}; a commit below {limit:.3f}x is bad")
+    first = find_first_bad(source, ends[0], ends[1], lambda sha: against_good(sha, limit), say)
+    if len(first) > 1:
+        names = ", ".join(sha[:10] for sha in first)
+        raise BenchError(f"the first bad commit is one of {names}: the others could not be judged")
+    click.echo(git(source, "log", "-1", "--format=first bad commit: %h %s (%an, %as)", first[0]))
+    return int(ExitCode.DONE)
