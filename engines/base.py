@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import requests
 
+from engines.http import certificate_problem, session
 from engines.machine.vram import ModelShape
+from records.endpoint import server_url
 from records.redaction import HIDDEN, shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
@@ -76,6 +78,8 @@ class Engine(ABC):
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
+        self.unreachable: str | None = None
+        """Why the last request could not reach the server, where that is more than nobody listening."""
 
     @property
     def base_url(self) -> str:
@@ -187,12 +191,13 @@ class Engine(ABC):
 
     def _fetch(self, path: str) -> requests.Response | None:
         try:
-            with requests.Session() as session:
-                # Proxies of the environment must not come between us and an engine on loopback.
-                session.trust_env = False
-                return session.get(self.base_url + path, timeout=HTTP_TIMEOUT_S, headers=self.auth())
-        except (requests.RequestException, ValueError):
+            with session() as http:
+                answer = http.get(server_url(self.base_url, path), timeout=HTTP_TIMEOUT_S, headers=self.auth())
+        except (requests.RequestException, ValueError) as error:
+            self.unreachable = certificate_problem(error)
             return None
+        self.unreachable = None
+        return answer
 
     def auth(self) -> dict[str, str]:
         """Headers that carry the API key, if this engine needs one."""

@@ -1,10 +1,7 @@
-"""A few requests before the run that show in which mode an engine really generates. What it can't tell is None."""
+"""Sends a few requests before the run that show in which mode an engine generates. Unknown facts are None."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +10,12 @@ from typing import Any
 import requests
 
 from engines.base import Engine
+from engines.http import session
+from load.chat.decode import decode
+from load.chat.usage import count_of, detail
+from records import prompt_sha256
+from records.endpoint import server_url
+from records.thinking import holds_thought
 
 TIMEOUT_S = 180.0
 BUSY_RETRIES = 5
@@ -24,13 +27,11 @@ PROBES: tuple[list[dict[str, str]], ...] = (
     ],
 )
 FIXED_TOKENS = 24
-# An empty pair is what some templates put before an answer without thinking.
-_NO_THOUGHT = re.compile(r"<think>\s*</think>")
 
 
 @dataclass(slots=True)
-class Answer:
-    """What one streamed request brought; None where the engine did not say."""
+class ProbeAnswer:
+    """The response to one streamed request. None where the engine does not say."""
 
     status: int
     text: str = ""
@@ -42,7 +43,7 @@ class Answer:
 
 
 def probe(engine: Engine, *, sampling: Mapping[str, Any], extras: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Ask the running engine what a run will rely on; never raises for what it can't tell.
+    """Ask the running engine for the facts that a run relies on. Never raises for an answer that it cannot read.
 
     Args:
         engine: the running engine.
@@ -61,28 +62,24 @@ def probe(engine: Engine, *, sampling: Mapping[str, Any], extras: Mapping[str, A
     fixed_fields = engine.request_fields(sampling, fixed_length=True) | dict(extras or {})
     fixed = _ask(engine, PROBES[0], fixed_fields, notes)
     good = [answer for answer in answers if answer and answer.status == 200]
-    told = [answer.status for answer in answers if answer and answer.status in (200, 400, 422)]
+    statuses = [answer.status for answer in answers if answer and answer.status in (200, 400, 422)]
     return {
         "prompt_tokens": {
-            messages_sha256(messages): answer.prompt_tokens if answer else None
+            prompt_sha256(messages): answer.prompt_tokens if answer else None
             for messages, answer in zip(PROBES, answers, strict=True)
         },
-        "thinking": any(_thinks(answer) for answer in good) if good else None,
+        "thinking": any(holds_thought(answer.text, answer.reasoning) for answer in good) if good else None,
         "fixed_length": _fixed(fixed, answers[0], notes),
-        "sampling_accepted": all(status == 200 for status in told) if told else None,
+        "sampling_accepted": all(status == 200 for status in statuses) if statuses else None,
         "cache_hit": None if fixed is None or fixed.cached_tokens is None else fixed.cached_tokens > 0,
         "notes": notes,
     }
 
 
-def messages_sha256(messages: list[dict[str, str]]) -> str:
-    """The identity of a prompt, as the records have it."""
-    canonical = json.dumps(messages, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
-
-
-def _ask(engine: Engine, messages: list[dict[str, str]], fields: Mapping[str, Any], notes: list[str]) -> Answer | None:
-    """One streamed request, as the load sends them; None where no answer came."""
+def _ask(
+    engine: Engine, messages: list[dict[str, str]], fields: Mapping[str, Any], notes: list[str]
+) -> ProbeAnswer | None:
+    """Send one streamed request as the load does; None if no answer came."""
     body = {
         "model": engine.model_name or "default",
         "messages": messages,
@@ -103,60 +100,50 @@ def _ask(engine: Engine, messages: list[dict[str, str]], fields: Mapping[str, An
     return None
 
 
-def _post(engine: Engine, body: dict[str, Any], notes: list[str]) -> Answer:
+def _post(engine: Engine, body: dict[str, Any], notes: list[str]) -> ProbeAnswer:
     deadline = time.monotonic() + TIMEOUT_S
-    with requests.Session() as session:
-        # Proxies of the environment must not come between us and the engine; .netrc must not add a password.
-        session.trust_env = False
-        with session.post(
-            engine.base_url + "/v1/chat/completions",
-            json=body,
-            timeout=TIMEOUT_S,
-            headers=engine.auth(),
-            allow_redirects=False,
-            stream=True,
-        ) as response:
-            answer = Answer(response.status_code)
-            if response.status_code != 200:
-                notes.append(f"HTTP {response.status_code}: {' '.join(response.text.split())[:200]}")
-                return answer
-            for line in response.iter_lines():
-                if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
-                    _take(answer, json.loads(line[5:]), notes)
-                if time.monotonic() > deadline:
-                    notes.append(f"no end within {TIMEOUT_S:g} s")
-                    break
-            return answer
+    url = server_url(engine.base_url, "/v1/chat/completions")
+    with (
+        session() as http,
+        http.post(
+            url, json=body, timeout=TIMEOUT_S, headers=engine.auth(), allow_redirects=False, stream=True
+        ) as response,
+    ):
+        if response.status_code != 200:
+            notes.append(f"HTTP {response.status_code}: {' '.join(response.text.split())[:200]}")
+            return ProbeAnswer(response.status_code)
+        pieces = []
+        for piece in response.iter_content(chunk_size=None):
+            pieces.append((0, piece))
+            if b"[DONE]" in piece[-20:]:
+                break
+            if time.monotonic() > deadline:
+                notes.append(f"no end within {TIMEOUT_S:g} s")
+                break
+        return _read(pieces, response.headers.get("content-type", ""), notes)
 
 
-def _take(answer: Answer, event: Any, notes: list[str]) -> None:
-    if not isinstance(event, dict):
-        return
-    if error := event.get("error"):
-        notes.append(f"error in the stream: {str(error)[:200]}")
-    for choice in event.get("choices") or []:
-        delta = choice.get("delta") or {}
-        answer.text += delta.get("content") or ""
-        answer.reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
-        answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
-    usage = event.get("usage") or {}
-    answer.prompt_tokens = usage.get("prompt_tokens", answer.prompt_tokens)
-    answer.completion_tokens = usage.get("completion_tokens", answer.completion_tokens)
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-    if cached is None:
-        cached = (event.get("timings") or {}).get("cache_n")
-    if cached is not None:
-        answer.cached_tokens = cached
+def _read(pieces: list[tuple[int, bytes]], content_type: str, notes: list[str]) -> ProbeAnswer:
+    """Read a body by the rules of the load."""
+    *_, answer = decode(pieces, content_type=content_type)
+    if answer.error:
+        notes.append(f"error in the stream: {answer.error[0]}: {answer.error[1][:200]}")
+    notes += answer.notes
+    usage = answer.usage or {}
+    cached = detail(usage, "prompt_tokens_details", "cached_tokens")
+    return ProbeAnswer(
+        200,
+        text="".join(answer.text),
+        reasoning="".join(answer.reasoning),
+        finish_reason=answer.finish_reason,
+        prompt_tokens=count_of(usage.get("prompt_tokens")) or None,
+        completion_tokens=answer.completion_tokens,
+        cached_tokens=count_of((answer.timings or {}).get("cache_n")) if cached is None else cached,
+    )
 
 
-def _thinks(answer: Answer) -> bool:
-    # Where the template itself opens the block, only its end is in the answer.
-    text = _NO_THOUGHT.sub("", answer.text)
-    return bool(answer.reasoning.strip()) or "<think>" in text or "</think>" in text
-
-
-def _fixed(answer: Answer | None, free: Answer | None, notes: list[str]) -> bool | None:
-    """Whether the asked length was obeyed; an answer that is that long anyway proves nothing."""
+def _fixed(answer: ProbeAnswer | None, free: ProbeAnswer | None, notes: list[str]) -> bool | None:
+    """Whether the engine obeyed the fixed length; None where the model's own answer is as long as that anyway."""
     if answer is None or answer.status != 200 or (answer.finish_reason is None and answer.completion_tokens is None):
         return None
     if answer.finish_reason not in (None, "length") or answer.completion_tokens not in (None, FIXED_TOKENS):

@@ -20,7 +20,7 @@ class Remote(BlackBox):
     def base_url(self) -> str:
         assert self.config.url is not None
         # A user and password in it are sent by no request of the load, and must not be written down.
-        return shown_url(self.config.url).rstrip("/").removesuffix("/v1")
+        return shown_url(self.config.url).rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
 
     def check(self) -> None:
         self.auth()

@@ -1,4 +1,4 @@
-"""Understands requests that have ended, one after the other, in slices between what arrives."""
+"""Decodes ended requests one after the other, in slices, so that arriving bytes are stamped in between."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from load.record_builder import Exchange
 from records import Phase, Record
 
 SLICE_NS = 300_000
-"""How long decoding may hold the event loop before it lets arriving bytes be stamped."""
+"""How long decoding may block the event loop between two looks at the sockets."""
 BACKLOG = 512
-"""With more requests waiting to be decoded nothing new is sent, until half of them are left."""
+"""With more ended requests in the queue, users wait until half of them are decoded."""
 PATIENCE = 128
-"""Up to so many requests wait for an idle event loop before they are decoded; more take turns with what arrives."""
+"""Up to so many ended requests wait for an idle event loop. A longer queue takes turns with arriving bytes."""
 
 
 class Decoding:
-    """A queue of exchanges, and the greenlet that works it off."""
+    """A queue of exchanges and the greenlet that decodes them."""
 
     def __init__(
         self,
-        understand: Callable[[Exchange, Phase], Iterator[Record]],
+        build: Callable[[Exchange, Phase], Iterator[Record]],
         *,
         keep: Callable[[Record, Exchange], None],
         on_done: Callable[[], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        """`understand` yields a growing record; `keep` gets it whole; `on_done` is called after each."""
-        self._understand, self._keep, self._on_done = understand, keep, on_done
+        """`build` yields a growing record; `keep` gets the whole one; `on_done` is called after each."""
+        self._build, self._keep, self._on_done = build, keep, on_done
         self._queue: deque[tuple[Exchange, Phase]] = deque()
         self._wake, self._room = Event(), Event()
         self._room.set()
@@ -44,7 +44,7 @@ class Decoding:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was put in is understood and kept."""
+        """Whether all exchanges are decoded and kept."""
         return not self._queue
 
     def put(self, exchange: Exchange, phase: Phase) -> None:
@@ -54,19 +54,19 @@ class Decoding:
             self._room.clear()
 
     def wait_for_room(self) -> None:
-        """Hold a user back while more has ended than could be decoded."""
+        """Wait while too many ended requests are not decoded yet."""
         self._room.wait()
 
     def let_all_go(self) -> None:
-        """No user is held back any more: nothing more will be sent."""
+        """Hold no user back any more: nothing more will be sent."""
         self._room.set()
 
     def stop(self) -> None:
-        """Decode nothing more, whatever is left."""
+        """Drop what is not decoded yet."""
         self._stopped = True
 
     def finish(self) -> None:
-        """Wait until the queue is worked off (or was stopped), and end."""
+        """Wait until the queue is empty or stopped, then end the greenlet."""
         while self._queue and not self._stopped:
             gevent.sleep(0.001)
         self._greenlet.kill(block=False)
@@ -85,7 +85,7 @@ class Decoding:
 
     def _decode(self, exchange: Exchange, phase: Phase) -> None:
         record: Record | None = None
-        for record in self._understand(exchange, phase):  # noqa: B007 - the last one is whole
+        for record in self._build(exchange, phase):  # noqa: B007 - the last one is whole
             if time.monotonic_ns() > self._slice_end:
                 self._let_io_pass()
         assert record is not None

@@ -65,6 +65,7 @@ def add_options(parser: Parser) -> None:
     add("--request-timeout", type=float, default=600.0, help="Seconds that a request may take")
     add("--silence-timeout", type=float, default=120.0, help="Seconds without a byte after which a request has failed")
     add("--drain-timeout", type=float, default=10.0, help="Seconds that requests in flight may still take after a stop")
+    add("--ca", default="", metavar="FILE", help="Certificates (PEM) to trust; empty: the system's, or SSL_CERT_FILE")
     add("--retries", type=int, default=0, help="How often a 429 or 503 is asked again, after Retry-After")
     add("--seed", type=int, default=1, help="Seed of prompts and arrivals")
     add("--rate", type=float, default=1.0, help="open_loop: requests a second")
@@ -142,6 +143,11 @@ def check(options: Any, kind: str) -> dict[str, Any]:
         raise UsageError(f"--request-extras: not JSON: {error}") from None
     if not isinstance(extras, dict):
         raise UsageError("--request-extras: a JSON object was expected")
+    if extras.get("n") not in (None, 1):
+        raise UsageError(
+            f"--request-extras: n = {extras['n']!r}: usage counts the tokens of all choices together, which leaves no"
+            " latency per token; leave n out and use --samples"
+        )
     for name, least in (
         ("requests", 0),
         ("warmup", 0),

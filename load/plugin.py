@@ -108,7 +108,7 @@ def _refuse_early(environment: Any, options: Any) -> None:
     except ValueError as error:
         usage_error(str(error))
     try:
-        connection = Connection(where, connect_timeout_s=min(10.0, options.request_timeout))
+        connection = Connection(where, connect_timeout_s=min(10.0, options.request_timeout), ca=options.ca or None)
         connection.open()
         connection.close()
     except StreamError as error:

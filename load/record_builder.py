@@ -1,14 +1,16 @@
-"""From the stamped bytes of a request to its record: what was said, when, and whether it is an answer at all."""
+"""Builds the record of a request from its stamped bytes: what arrived, when, and whether it is an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from load.chat.answer import Answer
 from load.chat.decode import decode
 from load.chat.json import whole
+from load.chat.usage import count_of, detail
 from load.http.response import End, Reply
 from load.schedule.tickets import Ticket
 from records import ErrorKind, Phase, Record
@@ -20,6 +22,7 @@ _ENDS = {
     End.SILENCE: (ErrorKind.SILENCE_TIMEOUT, "no byte within the silence timeout"),
     End.TOTAL: (ErrorKind.TOTAL_TIMEOUT, "not complete within the request timeout"),
     End.TOO_LARGE: (ErrorKind.BAD_FRAME, "a response over the size limit"),
+    End.DONE: (ErrorKind.ABORTED, "[DONE] came in the middle of an event"),
 }
 _STATUSES = {429: ErrorKind.RATE_LIMITED, 503: ErrorKind.BUSY}
 
@@ -40,7 +43,7 @@ class Labels:
 
 @dataclass(slots=True)
 class Exchange:
-    """One attempt at one ticket, as it ended: with a reply, or with the reason why there is none."""
+    """One attempt at one ticket that has ended, with a reply or with the reason why there is none."""
 
     ticket: Ticket
     user: int
@@ -55,7 +58,7 @@ class Exchange:
     """Whether another attempt at the same ticket follows."""
 
 
-def understand(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Record]:
+def build_record(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Record]:
     """Decode an exchange, yielding its growing record after each piece so that the caller can pause."""
     record = _blank(exchange, labels, phase)
     reply = exchange.reply
@@ -69,7 +72,7 @@ def understand(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Rec
     body = reply.content
     record.http_status = reply.head.status if reply.head else None
     if reply.head is not None and reply.head.status != 200:
-        _fail(record, *_refused(reply, body))
+        _fail(record, *_status_error(reply, body))
         yield record
         return
     encoding = reply.head.headers.get("content-encoding", "identity").lower() if reply.head else "identity"
@@ -79,9 +82,9 @@ def understand(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Rec
         return
     answer = Answer()
     # Only a framed body that is complete is known to be whole.
-    for answer in decode(body, cut=not reply.framed):  # noqa: B007 - the last one is whole
+    content_type = reply.head.headers.get("content-type", "") if reply.head else ""
+    for answer in decode(body, cut=not reply.framed, content_type=content_type):  # noqa: B007 - the last one is whole
         yield record
-    answer.drop_empty_thought()
     _fill(record, answer)
     failure = exchange.failure or _failure(reply, answer)
     if failure:
@@ -92,6 +95,8 @@ def understand(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Rec
 def hide_secrets(record: Record) -> None:
     """Scrub a record of the known secrets, which servers quote: before it is written, counted or shown."""
     record.text, record.reasoning = scrub(record.text, cut=False), scrub(record.reasoning, cut=False)
+    record.refusal, record.tool_calls = scrub(record.refusal, cut=False), scrubbed(record.tool_calls)
+    record.notes = scrubbed(record.notes)
     record.error, record.server_timings = scrubbed(record.error), scrubbed(record.server_timings)
     record.system_fingerprint, record.finish_reason = (
         scrubbed(record.system_fingerprint),
@@ -99,29 +104,44 @@ def hide_secrets(record: Record) -> None:
     )
 
 
-def retry_after_s(reply: Reply) -> float | None:
-    """How long a 429 or 503 asks to wait; None for any other reply, 1 s where it names no seconds."""
+MAX_RETRY_AFTER_S = 60.0
+DEFAULT_RETRY_AFTER_S = 1.0
+
+
+def retry_after_s(reply: Reply, now: datetime | None = None) -> float | None:
+    """How long a 429 or 503 asks to wait (RFC 9110, 10.2.3: seconds or a date), at most 60 s; None for other replies.
+
+    Without a header that can be read it is 1 s.
+    """
     reply.unframe()
     if reply.head is None or reply.head.status not in _STATUSES:
         return None
-    try:
-        return min(max(float(reply.head.headers.get("retry-after", "1")), 0.0), 60.0)
-    except ValueError:
-        return 1.0
+    value = reply.head.headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        wait_s = float(value[:9])
+    else:
+        try:
+            at = parsedate_to_datetime(value)
+        except ValueError:
+            return DEFAULT_RETRY_AFTER_S
+        wait_s = (at.replace(tzinfo=at.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
+    return min(max(wait_s, 0.0), MAX_RETRY_AFTER_S)
 
 
 def _failure(reply: Reply, answer: Answer) -> tuple[ErrorKind, str] | None:
-    if answer.error:
+    whole = reply.end is End.COMPLETE or answer.done
+    # A body without events says nothing of itself where it was cut off.
+    if answer.error and (whole or answer.error[0] is not ErrorKind.NO_FINISH_REASON):
         return answer.error
     if reply.framing_error:
         return ErrorKind.BAD_FRAME, reply.framing_error
-    # An engine that says [DONE] and then drops the connection has given the whole answer.
-    if reply.end is not End.COMPLETE and not answer.done:
+    # An engine that sends [DONE] and then drops the connection has given the whole answer.
+    if not whole:
         return _ENDS[reply.end]
     return answer.verdict()
 
 
-def _refused(reply: Reply, body: list[tuple[int, bytes]]) -> tuple[ErrorKind, str]:
+def _status_error(reply: Reply, body: list[tuple[int, bytes]]) -> tuple[ErrorKind, str]:
     assert reply.head is not None
     status = reply.head.status
     text = b"".join(data for _, data in body)[:500].decode("utf-8", "replace")
@@ -132,27 +152,23 @@ def _refused(reply: Reply, body: list[tuple[int, bytes]]) -> tuple[ErrorKind, st
 
 def _fill(record: Record, answer: Answer) -> None:
     record.text, record.reasoning = whole("".join(answer.text)), whole("".join(answer.reasoning))
+    record.refusal, record.tool_calls = whole("".join(answer.refusal)), answer.tool_calls
     record.chunk_ns, record.chunk_chars = answer.chunk_ns, answer.chunk_chars
-    record.first_answer_ns = answer.first_answer_ns
-    if answer.chunk_ns:
-        record.first_token_ns, record.last_token_ns = answer.chunk_ns[0], answer.chunk_ns[-1]
-    told = [tokens for tokens in answer.chunk_tokens if tokens is not None]
-    if told and len(told) == len(answer.chunk_tokens):
-        record.chunk_tokens, record.chunk_token_source = told, "engine"
-    usage: dict[str, Any] = answer.usage or {}
-    record.prompt_tokens = _count(usage.get("prompt_tokens"))
-    record.completion_tokens = _count(usage.get("completion_tokens"))
+    record.first_token_ns, record.first_answer_ns = answer.first_token_ns, answer.first_answer_ns
+    record.last_token_ns = answer.chunk_ns[-1] if answer.chunk_ns else None
+    record.chunk_tokens = answer.chunk_tokens
+    record.chunk_token_source = "engine" if record.chunk_tokens is not None else None
+    usage = answer.usage or {}
+    # A prompt has at least one token: 0 is a server that does not count.
+    record.prompt_tokens = count_of(usage.get("prompt_tokens")) or None
+    record.completion_tokens, record.reasoning_tokens = answer.completion_tokens, answer.reasoning_tokens
     record.token_source = "usage" if record.completion_tokens is not None else None
-    details = usage.get("prompt_tokens_details")
-    record.cached_tokens = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    record.cached_tokens = detail(usage, "prompt_tokens_details", "cached_tokens")
     if record.cached_tokens is None and answer.timings:
-        record.cached_tokens = _count(answer.timings.get("cache_n"))
-    record.finish_reason, record.done = answer.finish_reason, answer.done
+        record.cached_tokens = count_of(answer.timings.get("cache_n"))
+    record.finish_reason, record.done, record.choices = answer.finish_reason, answer.done, answer.choices
     record.server_timings, record.system_fingerprint = answer.timings, answer.fingerprint
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    record.notes = answer.notes
 
 
 def _fail(record: Record, kind: ErrorKind, message: str) -> None:

@@ -14,7 +14,7 @@ from load.capture import Capture, CaptureError, utc_now
 from load.decode_queue import Decoding
 from load.health import Health
 from load.options import UsageError, check, target
-from load.record_builder import Exchange, Labels, hide_secrets, understand
+from load.record_builder import Exchange, Labels, build_record, hide_secrets
 from load.scenario_json import asked_fields, process_fields
 from load.schedule.admission import Admission
 from load.schedule.tickets import Prompts, Shard, Ticket
@@ -79,7 +79,7 @@ class Session:
         self._sink: Callable[[Record], None] = self.capture.write
         self.health = Health()
         self._decoding = Decoding(
-            lambda exchange, phase: understand(exchange, self.labels, phase),
+            lambda exchange, phase: build_record(exchange, self.labels, phase),
             keep=self._keep,
             on_done=self._end_if_over,
             on_failure=self.fail,

@@ -46,7 +46,9 @@ class ChatUser(User):
         self._number = next(state.user_numbers)
         self._seq = 0
         self._key = client_key()
-        self._connection = Connection(self.session.target, keep_raw=self.session.options.keep_raw)
+        self._connection = Connection(
+            self.session.target, keep_raw=self.session.options.keep_raw, ca=self.session.options.ca or None
+        )
 
     def on_start(self) -> None:
         session = self.session
@@ -135,7 +137,7 @@ class ChatUser(User):
     def _request(self, body: bytes) -> bytes:
         target, key = self.session.target, self._key
         head = (
-            f"POST {target.path}/v1/chat/completions HTTP/1.1\r\n"
+            f"POST {target.path} HTTP/1.1\r\n"
             f"Host: {target.authority}\r\n"
             "User-Agent: enginebench\r\n"
             "Accept: text/event-stream\r\n"

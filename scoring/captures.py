@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from records import ASKED_AGAIN, CellFolder, JsonObject, Phase, Record, read_json, read_json_lines
+from records.thinking import holds_thought
 from records.timing import Timing, has_gaps, in_order, known_tokens, timing, tokens_per_event
 
 Ints = NDArray[np.int64]
@@ -118,6 +119,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     texts: list[str] = []
     reasonings: list[str] = []
     timings_of: list[Timing] = []
+    other_chars: list[int] = []
     streamed: list[bool] = []
     token_events: list[bool] = []
     ordered: list[bool] = []
@@ -143,6 +145,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
             stamps.extend(array("q", chunks))
             record = Record.from_dict(row)
             timings_of.append(timing(record))
+            other_chars.append(len(record.refusal) + sum(len(text) for call in record.tool_calls for text in call.values()))
             ordered.append(in_order(record))
             streamed.append(has_gaps(record))
             token_events.append(tokens_per_event(record) is not None)
@@ -171,8 +174,9 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     offsets = np.cumsum(np.frombuffer(counts, dtype=np.int64))
     frame["chunks"] = np.diff(offsets)
     frame["in_order"] = ordered
-    frame["chars"] = [len(text) + len(thought) for text, thought in zip(texts, reasonings, strict=True)]
-    frame["thought"] = [bool(thought.strip()) or _thinks(text) for text, thought in zip(texts, reasonings, strict=True)]
+    lengths = zip(texts, reasonings, other_chars, strict=True)
+    frame["chars"] = [len(text) + len(thought) + more for text, thought, more in lengths]
+    frame["thought"] = [holds_thought(text, thought) for text, thought in zip(texts, reasonings, strict=True)]
     frame["ok"] = frame["status"] == "ok"
     frame["measured"] = (frame["phase"] != Phase.WARMUP.value) & ~_superseded(frame, resumable)
     return Capture(
@@ -189,19 +193,6 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
         origins=origins,
         earlier=folder.earlier_scenarios(),
     )
-
-
-def _thinks(text: str) -> bool:
-    """Whether the text begins with a think block that has something in it.
-
-    An empty block is how some templates turn thinking off; others open the block themselves, so that only its end is
-    in the answer.
-    """
-    before, tag, rest = text.partition("<think>")
-    if not tag:
-        thought, end, _ = text.partition("</think>")
-        return bool(end and thought.strip())
-    return bool(rest.partition("</think>")[0].strip()) and not before.strip()
 
 
 def _scenario(folder: CellFolder) -> JsonObject:

@@ -125,7 +125,7 @@ def _from_row(row: Any, number: int) -> Prompt:
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1):
         raise ValueError("`max_tokens` must be a whole number of at least 1")
     return Prompt(
-        prompt_id=str(row.get("prompt_id", number)),
+        prompt_id=str(number if row.get("prompt_id") is None else row["prompt_id"]),
         messages=tuple(messages),
         gold=None if gold is None else str(gold),
         task=str(row.get("task", "jsonl")),

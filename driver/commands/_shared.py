@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +23,22 @@ out = click.option(
 run_id = click.option("--run-id", help="Name the run; a run of that name that is not complete is finished.")
 junit = click.option(
     "--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write JUnit XML there as well."
+)
+
+
+def _trust(_context: click.Context, _option: click.Parameter, path: Path | None) -> None:
+    # OpenSSL reads the variable in this process and in the load processes that inherit it.
+    if path is not None:
+        os.environ["SSL_CERT_FILE"] = str(path.resolve())
+
+
+ca = click.option(
+    "--ca",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    expose_value=False,
+    callback=_trust,
+    help="Certificates (PEM) to trust for https engines, in place of the system's; SSL_CERT_FILE does the same.",
 )
 
 

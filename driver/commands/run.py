@@ -69,6 +69,7 @@ def execute(
 @click.argument("profile", type=ProfileArgument(path_type=Path))
 @_shared.run_id
 @_shared.out
+@_shared.ca
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
 @click.option(
     "--keep-raw", is_flag=True, help="Keep the bytes of failed requests, for bug reports: <cell>/raw/<request>.http."

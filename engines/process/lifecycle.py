@@ -175,8 +175,8 @@ class RunningEngine:
     def _not_ready(self, timeout_s: float) -> str:
         name = self.engine.config.name
         if not self.engine.started_here:
-            mend = "start it, mend `url`, or wait longer with `ready_timeout_s`"
-            return f"{name}: no server answers at {self.engine.base_url} (waited {timeout_s:g} s); {mend}"
+            fix = self.engine.unreachable or "start it, fix `url`, or wait longer with `ready_timeout_s`"
+            return f"{name}: no server answers at {self.engine.base_url} (waited {timeout_s:g} s); {fix}"
         tail = self.engine.without_secrets(log_tail(self.log))
         last = next((line for line in reversed(tail.splitlines()) if line.strip()), "empty")
         return f"{name}: not ready within {timeout_s:g} s; its log {self.log} ends: {last}"

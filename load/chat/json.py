@@ -1,4 +1,4 @@
-"""JSON as servers really send it, and what can be told of the rest."""
+"""Parses JSON as servers really send it, and finds the message in an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from records import ErrorKind
 
 
 def loads(data: bytes) -> Any:
-    """Parse JSON, also what orjson refuses and servers send: NaN, and half a surrogate pair in each of two deltas.
+    """Parse JSON, also NaN, half a surrogate pair and numbers of any size, which servers send and orjson refuses.
 
     Raises:
         ValueError: it is not JSON.
@@ -19,27 +19,54 @@ def loads(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        if b"\\u" not in data and b"NaN" not in data and b"Infinity" not in data:
-            raise
         try:
-            return json.loads(data, parse_constant=lambda _: None)
-        except RecursionError:
+            return json.loads(data.decode("utf-8"), parse_constant=lambda _: None, parse_int=_parse_int)
+        except (ValueError, RecursionError):
             raise error from None
 
 
+def _parse_int(digits: str) -> int | float:
+    # Python refuses to read more than 4300 digits.
+    return int(digits) if len(digits) < 1000 else float("inf")
+
+
 def error_message(data: bytes) -> str:
-    """What an error event says, in at most 500 characters."""
+    """The message of an error event or an error body, in at most 500 characters."""
     try:
         value = loads(data)
     except ValueError:
         return data[:500].decode("utf-8", "replace")
-    error = value.get("error", value) if isinstance(value, dict) else value
-    message = error.get("message", error) if isinstance(error, dict) else error
-    return str(message)[:500]
+    return error_text((value.get("error") or value) if isinstance(value, dict) else value)
+
+
+def error_text(error: Any) -> str:
+    """The message of an error: a string, an object with a message, or a list of those; at most 500 characters."""
+    if isinstance(error, list):
+        return "; ".join(error_text(item) for item in error[:10])[:500]
+    if isinstance(error, dict):
+        error = next((error[name] for name in ("message", "detail", "error") if error.get(name)), error)
+        return error_text(error) if isinstance(error, list) else str(error)[:500]
+    return str(error)[:500]
+
+
+def body_error(data: bytes, content_type: str) -> tuple[ErrorKind, str] | None:
+    """Why a whole body without a single event is no answer; None where nothing can be said about it."""
+    if not data.strip():
+        return None
+    try:
+        value = loads(data)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and any(value.get(name) for name in ("error", "detail", "message")):
+        return ErrorKind.IN_BAND_ERROR, error_message(data)
+    if content_type.startswith("text/event-stream"):
+        return None
+    shown = " ".join(data[:400].decode("utf-8", "replace").split())
+    return ErrorKind.NO_FINISH_REASON, f"no event stream but {content_type or 'an untyped body'}: {shown}"
 
 
 def unreadable(data: bytes, error: Exception) -> tuple[ErrorKind, str]:
-    """The kind of error that data are which `loads()` has refused."""
+    """The error kind and message for data that `loads()` refused."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""A user's connection: opened before any clock starts, kept between requests, asked again where the server had left."""
+"""The connection of one user: opened before the clock starts, kept between requests, reopened if it was closed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import socket as socket_module
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import gevent
@@ -33,13 +34,16 @@ class StreamError(Exception):
 class Connection:
     """A connection kept alive between the requests of one user."""
 
-    def __init__(self, target: Target, *, connect_timeout_s: float = 10.0, keep_raw: bool = False) -> None:
-        self._target, self._keep_raw = target, keep_raw
+    def __init__(
+        self, target: Target, *, connect_timeout_s: float = 10.0, keep_raw: bool = False, ca: str | None = None
+    ) -> None:
+        """`ca` is a file of certificates to trust in place of the system's (`SSL_CERT_FILE` does the same)."""
+        self._target, self._keep_raw, self._ca = target, keep_raw, ca
         self._connect_timeout_s = connect_timeout_s
         self._socket: Any = None
 
     def open(self) -> int | None:
-        """Make sure of a live connection; returns what a new one cost in ns, None where the old one lives.
+        """Open a connection unless the kept one still lives; return the duration in ns of opening, else None.
 
         Raises:
             StreamError: connect_failed.
@@ -55,7 +59,7 @@ class Connection:
                 made.setsockopt(socket_module.IPPROTO_TCP, socket_module.TCP_NODELAY, 1)
                 ask_for_stamps(made)
                 if self._target.tls:
-                    made = _tls_context().wrap_socket(made, server_hostname=self._target.host)
+                    made = _tls_context(self._ca).wrap_socket(made, server_hostname=self._target.host)
         except (OSError, TimeoutError) as error:
             where = f"{self._target.host}:{self._target.port}"
             raise StreamError(ErrorKind.CONNECT_FAILED, f"{where}: {_words(error)}") from None
@@ -96,25 +100,24 @@ class Connection:
         reused = connect_ns is None
         reply = Reply(time.monotonic_ns(), connect_ns=connect_ns, raw=[] if self._keep_raw else None)
         on_reply(reply)
+        upload = Upload(self._socket, tls=self._target.tls)
         try:
-            self._send(request, total_s)
-        except OSError as error:
-            self.close()
-            if reused and _just_sent(reply):
-                # The server had closed it between our look and our send: it never saw the request.
-                return self._again(request, total_s, silence_s, on_reply)
-            raise StreamError(ErrorKind.ABORTED, f"while sending: {_words(error)}") from None
-        except BaseException:
-            self.close()
-            raise
-        try:
+            upload.start(request, total_s)
+            # An answer can come while the request is still going out, such as 413 for a large prompt.
             Reader(self._socket, reply, self._target.tls).run(total_s, silence_s)
         except BaseException:
             self.close()
             raise
+        finally:
+            upload.stop()
         reply.end_ns = reply.end_ns or time.monotonic_ns()
-        if reply.end is not End.COMPLETE or reply.head is None or not reply.head.keeps_alive:
+        if not upload.complete or reply.end is not End.COMPLETE or reply.head is None or not reply.head.keeps_alive:
             self.close()
+        if upload.error is not None and reply.head is None:
+            if reused and _just_sent(reply):
+                # The server had closed it between our look and our send: it never saw the request.
+                return self._again(request, total_s, silence_s, on_reply)
+            raise StreamError(ErrorKind.ABORTED, f"while sending: {_words(upload.error)}")
         if reused and not (reply.reads or reply.pending) and reply.end in (End.CLOSED, End.RESET) and _just_sent(reply):
             return self._again(request, total_s, silence_s, on_reply)
         return reply
@@ -126,15 +129,50 @@ class Connection:
             # It was no old connection that had run out: the engine went away.
             raise StreamError(ErrorKind.ABORTED, f"closed before the first byte of the response; {error}") from None
 
-    def _send(self, request: bytes, total_s: float) -> None:
-        if not self._target.tls:
+
+class Upload:
+    """A request on its way out. A large one goes on while the response is read."""
+
+    def __init__(self, sock: Any, *, tls: bool) -> None:
+        self._socket, self._tls = sock, tls
+        self._greenlet: gevent.Greenlet[..., None] | None = None
+        self.complete = False
+        self.error: OSError | None = None
+        """Why it could not be sent; a server that answered before may have closed the connection."""
+
+    def start(self, request: bytes, total_s: float) -> None:
+        """Send what the kernel takes at once, and the rest beside the reading.
+
+        Raises:
+            StreamError: total_timeout; under TLS only, where one end is written and read in turn.
+        """
+        if self._tls:
+            with gevent.Timeout(total_s, StreamError(ErrorKind.TOTAL_TIMEOUT, f"not sent within {total_s:g} s")):
+                self._send_rest(request)
+            return
+        try:
             # Nearly always the kernel takes it all, and nothing has to be waited for.
             with contextlib.suppress(BlockingIOError):
                 request = request[self._socket._sock.send(request) :]
-            if not request:
-                return
-        with gevent.Timeout(total_s, StreamError(ErrorKind.TOTAL_TIMEOUT, f"not sent within {total_s:g} s")):
+        except OSError as error:
+            self.error = error
+            return
+        if request:
+            self._greenlet = gevent.spawn(self._send_rest, request)
+        else:
+            self.complete = True
+
+    def _send_rest(self, request: bytes) -> None:
+        try:
             self._socket.sendall(request)
+            self.complete = True
+        except OSError as error:
+            self.error = error
+
+    def stop(self) -> None:
+        """End the sending, whatever is left: the response is over."""
+        if self._greenlet is not None:
+            self._greenlet.kill()
 
 
 def _just_sent(reply: Reply) -> bool:
@@ -142,15 +180,15 @@ def _just_sent(reply: Reply) -> bool:
     return time.monotonic_ns() - reply.sent_ns < STALE_NS
 
 
-_context: SSLContext | None = None
-
-
-def _tls_context() -> SSLContext:
-    global _context  # reading the certificate store takes 20 ms
-    if _context is None:
-        _context = create_default_context()
-        _context.set_alpn_protocols(["http/1.1"])
-    return _context
+@lru_cache(maxsize=4)
+def _tls_context(ca: str | None) -> SSLContext:
+    # Cached, since reading the certificate store takes 20 ms.
+    try:
+        context = create_default_context(cafile=ca)
+    except OSError as error:
+        raise OSError(f"certificates {ca}: {_words(error)}") from None
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def _words(error: BaseException) -> str:

@@ -22,10 +22,13 @@ class Head:
 
     status: int
     headers: dict[str, str]
+    version: str = "1.1"
 
     @property
     def keeps_alive(self) -> bool:
-        return self.headers.get("connection", "").lower() != "close"
+        """Whether the connection may be used again (RFC 9112, 9.3): HTTP/1.0 has to offer it."""
+        options = {option.strip().lower() for option in self.headers.get("connection", "").split(",")}
+        return "close" not in options and (self.version != "1.0" or "keep-alive" in options)
 
 
 def parse_head(data: bytes) -> tuple[Head, bytes] | None:
@@ -39,8 +42,9 @@ def parse_head(data: bytes) -> tuple[Head, bytes] | None:
         if len(data) > MAX_HEAD_BYTES or (len(data) >= 5 and not data.startswith(b"HTTP/")):
             raise FramingError(f"not an HTTP/1.1 response: {data[:80]!r}")
         return None
-    lines = data[:end].decode("latin-1").split("\r\n")
-    status = re.fullmatch(r"HTTP/1\.[01] (\d{3})(?: .*)?", lines[0])
+    # A line that begins with white space goes on with the header before it (RFC 9112, 5.2).
+    lines = re.sub(r"\r\n[ \t]+", " ", data[:end].decode("latin-1")).split("\r\n")
+    status = re.fullmatch(r"HTTP/(1\.[01]) (\d{3})(?: .*)?", lines[0])
     if status is None:
         raise FramingError(f"not an HTTP/1.1 response: {lines[0][:80]!r}")
     headers: dict[str, str] = {}
@@ -50,7 +54,7 @@ def parse_head(data: bytes) -> tuple[Head, bytes] | None:
             raise FramingError(f"not a header: {line[:80]!r}")
         name, value = name.strip().lower(), value.strip()
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    head = Head(int(status[1]), headers)
+    head = Head(int(status[2]), headers, status[1])
     if 100 <= head.status < 200 and head.status != 101:
         return parse_head(data[end + 4 :])
     return head, data[end + 4 :]

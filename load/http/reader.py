@@ -23,6 +23,10 @@ LOOK_EVERY = 128
 LOOK_AT_ONCE = 1024
 """Reads that may wait for an idle event loop; with more the loop has none to spare, and memory counts."""
 MAX_BODY_BYTES = 512 * 2**20
+DONE_GRACE_S = 0.01
+"""How long the framing may still end after `[DONE]`, so that the connection can be kept. The answer is over."""
+SMALL_READ = 24
+"""Reads of fewer bytes hold no event with text, but may hold the end of `[DONE]` or of the body."""
 
 
 class Reader:
@@ -32,6 +36,7 @@ class Reader:
         self._sock, self._reply, self._tls = sock, reply, tls
         self._loop = get_hub().loop
         self._waiter: Waiter[End] = Waiter()
+        self._done_ns: int | None = None
 
     def run(self, total_s: float, silence_s: float) -> None:
         """Wait for the end of the response, of the silence deadline or of the total one."""
@@ -39,6 +44,7 @@ class Reader:
         total = self._loop.timer(total_s)
         self._silence_ns = int(silence_s * 1e9)
         self._silence = self._loop.timer(silence_s)
+        self._grace = self._loop.timer(DONE_GRACE_S)
         if self._tls:
             self._sock.setblocking(False)
         try:
@@ -53,6 +59,8 @@ class Reader:
             total.close()
             self._silence.stop()
             self._silence.close()
+            self._grace.stop()
+            self._grace.close()
             if self._tls and self._sock.fileno() >= 0:
                 self._sock.setblocking(True)
 
@@ -86,7 +94,7 @@ class Reader:
             if look_always:
                 self._reply.kernel_stamps = stamp != now
                 look_always = look(now)
-            elif data[-4:] == b"\r\n\r\n" or len(data) < 4:
+            elif data[-4:] == b"\r\n\r\n" or b"[DONE]" in data[-20:] or len(data) < SMALL_READ:
                 # A chunked body ends in an empty line. Whether this is its end can be seen after others' reads.
                 when_idle(look, now)
             elif (waiting := len(pending)) >= look_at:
@@ -132,6 +140,9 @@ class Reader:
             self._finish(End.RESET, now)
         elif reply.framed:
             self._finish(End.COMPLETE, now)
+        elif self._done_ns is None and reply.says_done:
+            self._done_ns = now
+            self._grace.start(self._finish, End.DONE, now)
         elif reply.size > MAX_BODY_BYTES:
             self._finish(End.TOO_LARGE, now)
         return reply.how in (None, "length")
@@ -152,7 +163,7 @@ class Reader:
     def _finish(self, end: End, now: int) -> None:
         if self._reply.end_ns:
             return
-        self._reply.end_ns = now
+        self._reply.end_ns = now if self._done_ns is None else self._done_ns
         self._reply.end = end
         # A connection that was closed can be read for ever: the loop would never be idle.
         self._watcher.stop()

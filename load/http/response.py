@@ -1,11 +1,14 @@
-"""What came back of one request: stamped bytes, whose framing is taken off in slices between arrivals."""
+"""The response to one request: stamped bytes, whose framing is removed in slices between arrivals."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from load.http.framing import Body, FramingError, Head, parse_head
+
+_DONE = re.compile(rb"(?:^|[\r\n])data:[ \t]*\[DONE\]\s*$")
 
 
 class End(StrEnum):
@@ -17,11 +20,13 @@ class End(StrEnum):
     SILENCE = "silence"
     TOTAL = "total"
     TOO_LARGE = "too_large"
+    DONE = "done"
+    """`[DONE]` came, and the framing did not end soon after it."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """What came back, undecoded. Stamps are monotonic ns: when the last bytes of a read arrived (see `_stamps`)."""
+    """A response, undecoded. A stamp is the arrival of a read's last bytes in monotonic ns (`load.http.stamps`)."""
 
     sent_ns: int
     end_ns: int = 0
@@ -83,6 +88,18 @@ class Reply:
     def framed(self) -> bool:
         """Whether the framing vouches for the body's end: a last chunk, or as many bytes as were announced."""
         return self._body is not None and self._body.complete
+
+    @property
+    def says_done(self) -> bool:
+        """Whether the body ends, as far as it has come, with the event `[DONE]`."""
+        if not self.content or (b"]" not in self.content[-1][1][-16:] and len(self.content[-1][1]) > 16):
+            return False
+        tail = b""
+        for _, data in reversed(self.content[-16:]):
+            tail = data[-64:] + tail
+            if len(tail) >= 64:
+                break
+        return _DONE.search(tail) is not None
 
     @property
     def how(self) -> str | None:

@@ -1,14 +1,15 @@
-"""Where requests go."""
+"""The address that requests go to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+
+from records.endpoint import api_target, split_url
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An engine's base URL, taken apart. `path` is what the base URL has before `/v1`."""
+    """An engine's host and the request target of its chat completions (path and query, percent-encoded)."""
 
     host: str
     port: int
@@ -17,17 +18,19 @@ class Target:
 
     @classmethod
     def parse(cls, url: str) -> Target:
-        """Take a base URL apart, with or without a trailing `/v1`.
+        """Take a base URL apart (see `records.endpoint.api_target`).
 
         Raises:
             ValueError: it is no http(s) URL.
         """
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r}: a URL such as http://127.0.0.1:8080 was expected")
+        parts = split_url(url)
+        assert parts.hostname is not None
         tls = parts.scheme == "https"
-        path = parts.path.rstrip("/").removesuffix("/v1")
-        return cls(parts.hostname, parts.port or (443 if tls else 80), tls, path)
+        try:
+            host = parts.hostname.encode("idna").decode("ascii")
+        except UnicodeError:
+            raise ValueError(f"{url!r}: the host name cannot be encoded (IDNA)") from None
+        return cls(host, parts.port or (443 if tls else 80), tls, api_target(url))
 
     @property
     def authority(self) -> str:

@@ -1,0 +1,27 @@
+"""HTTP requests of the driver to an engine, with the certificates that the load trusts."""
+
+from __future__ import annotations
+
+import requests
+
+from records.endpoint import trusted_certificates
+
+
+def certificate_problem(error: Exception) -> str | None:
+    """The message for an error of TLS; None for any other error."""
+    if not isinstance(error, requests.exceptions.SSLError):
+        return None
+    cause = str(error).rpartition("SSLError(")[2].strip("()'\" ")
+    return f"{cause[:200]}; trust a private CA with --ca FILE or SSL_CERT_FILE"
+
+
+def session() -> requests.Session:
+    """A session without proxies and passwords of the environment.
+
+    A proxy must not come between the driver and an engine, and .netrc must not add a password. Certificates are those
+    of OpenSSL (`SSL_CERT_FILE` or the system's), as for the load, and not the ones that requests brings along.
+    """
+    made = requests.Session()
+    made.trust_env = False
+    made.verify = trusted_certificates() or True
+    return made

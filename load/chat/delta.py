@@ -1,0 +1,90 @@
+"""Reads what one delta of a choice holds: answer, thoughts, refusal and tool calls, under all names that servers use.
+
+This is the one rule of which fields are thoughts. The load and the probe both use it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
+"""Fields that hold thoughts. Gateways repeat one thought under several names: the first that is not empty counts."""
+_THOUGHT_PARTS = frozenset({"thinking", "reasoning", "reasoning_text", "thought"})
+_TEXT_KEYS = ("text", "content", "thinking", "reasoning", "summary", "refusal")
+_KNOWN = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *THOUGHT_FIELDS})
+_MAX_DEPTH = 8
+
+
+@dataclass(slots=True)
+class Delta:
+    """The text of one delta by its kind; `calls` are (index, name, arguments) of tool calls."""
+
+    content: str = ""
+    thought: str = ""
+    refusal: str = ""
+    calls: list[tuple[int, str, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """Names of further fields that hold text."""
+
+    @property
+    def characters(self) -> int:
+        texts = len(self.content) + len(self.thought) + len(self.refusal)
+        return texts + sum(len(name) + len(arguments) for _, name, arguments in self.calls)
+
+
+def read_delta(delta: Mapping[str, Any]) -> Delta:
+    """Read a delta. Values of an unexpected type hold nothing; nothing raises."""
+    found = Delta()
+    content = delta.get("content")
+    if isinstance(content, str):
+        found.content = content
+    elif isinstance(content, list):
+        _read_parts(content, found)
+    found.thought = next((text for name in THOUGHT_FIELDS if (text := text_of(delta.get(name)))), found.thought)
+    found.refusal = text_of(delta.get("refusal")) or found.refusal
+    calls = delta.get("tool_calls")
+    for place, call in enumerate(calls if isinstance(calls, list) else ()):
+        if isinstance(call, dict):
+            index = call.get("index")
+            _read_call(call.get("function"), index if isinstance(index, int) else place, found)
+    _read_call(delta.get("function_call"), 0, found)
+    found.unknown = [name for name, value in delta.items() if name not in _KNOWN and text_of(value)]
+    return found
+
+
+def _read_parts(parts: list[Any], found: Delta) -> None:
+    """Read content that is a list of typed parts."""
+    for part in parts:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind in _THOUGHT_PARTS:
+            found.thought += text_of(part)
+        elif kind == "refusal":
+            found.refusal += text_of(part)
+        else:
+            found.content += text_of(part)
+
+
+def _read_call(function: Any, index: int, found: Delta) -> None:
+    if not isinstance(function, dict):
+        return
+    name, arguments = function.get("name"), function.get("arguments")
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = json.dumps(arguments)
+    if name or arguments:
+        found.calls.append((index, name if isinstance(name, str) else "", arguments or ""))
+
+
+def text_of(value: Any, depth: int = 0) -> str:
+    """The text of a string, of an object with a text field, or of a list of those; empty for anything else."""
+    if isinstance(value, str):
+        return value
+    if depth >= _MAX_DEPTH:
+        return ""
+    if isinstance(value, list):
+        return "".join(text_of(item, depth + 1) for item in value)
+    if isinstance(value, dict):
+        return next((text for key in _TEXT_KEYS if (text := text_of(value.get(key), depth + 1))), "")
+    return ""

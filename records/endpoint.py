@@ -1,0 +1,57 @@
+"""The URLs of an engine and the certificates to trust: one rule for the load, the probe and the read-back."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from urllib.parse import SplitResult, quote, urlsplit
+
+_CHAT = "/chat/completions"
+_VERSION = re.compile(r"/v\d[^/]*$")
+_PATH_SAFE = "/%:@!$&'()*+,;=~-._"
+_QUERY_SAFE = _PATH_SAFE + "?"
+
+
+def split_url(url: str) -> SplitResult:
+    """Take a base URL apart.
+
+    Raises:
+        ValueError: it is no http(s) URL with a host.
+    """
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r}: a URL such as http://127.0.0.1:8080 was expected")
+    return parts
+
+
+def api_target(base: str, resource: str = "chat/completions") -> str:
+    """Path and query, percent-encoded, of an API resource below a base URL.
+
+    The base may end in a version (`/v1`, `/api/v3`), which is kept; without one `/v1` is added. It may also be the
+    whole URL of the chat completions. A query of the base is kept.
+    """
+    parts = split_url(base)
+    path = parts.path.rstrip("/").removesuffix(_CHAT)
+    if not _VERSION.search(path):
+        path += "/v1"
+    return _encoded(f"{path}/{resource}", parts.query)
+
+
+def server_url(base: str, path: str) -> str:
+    """The URL of a path beside the API, such as `/health`, or of an API path (`/v1/...`)."""
+    parts = split_url(base)
+    root = f"{parts.scheme}://{parts.netloc}"
+    if path.startswith("/v1/"):
+        return root + api_target(base, path.removeprefix("/v1/"))
+    prefix = parts.path.rstrip("/").removesuffix(_CHAT).removesuffix("/v1")
+    return root + _encoded(prefix + path, parts.query)
+
+
+def _encoded(path: str, query: str) -> str:
+    return quote(path, safe=_PATH_SAFE) + (f"?{quote(query, safe=_QUERY_SAFE)}" if query else "")
+
+
+def trusted_certificates() -> str | None:
+    """The file or folder of certificates that OpenSSL trusts: `SSL_CERT_FILE`, `SSL_CERT_DIR` or the system's."""
+    paths = ssl.get_default_verify_paths()
+    return paths.cafile or paths.capath
