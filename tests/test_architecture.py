@@ -64,7 +64,7 @@ def test_imports_point_one_way(path: Path) -> None:
         ("records", "orjson"),
         ("workloads", "orjson workloads"),
         ("records.redaction", "orjson"),
-        ("load.options", "load"),
+        ("load.options", "load orjson"),
     ],
 )
 def test_what_many_import_is_light(module: str, more: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from engines import Engine, EngineConfig, create, probe, running
+from records.thinking import holds_thought
 from tests.engines.helpers import ask, standin, wheel
 
 
@@ -54,10 +56,10 @@ def test_sampling_that_is_refused_is_noted(tmp_path: Path) -> None:
 def test_a_fixed_length_is_shown_only_by_an_answer_that_would_have_been_shorter(
     free: tuple[str, int], fixed: tuple[str | None, int | None], obeyed: bool | None
 ) -> None:
-    from engines.probe import Answer, _fixed
+    from engines.probe import ProbeAnswer, _fixed
 
-    def answer(reason: str | None, tokens: int | None) -> Answer:
-        return Answer(200, "x", "", reason, 5, tokens)
+    def answer(reason: str | None, tokens: int | None) -> ProbeAnswer:
+        return ProbeAnswer(200, "x", "", reason, 5, tokens)
 
     assert _fixed(answer(*fixed), answer(*free), []) is obeyed
 
@@ -73,9 +75,31 @@ def test_a_fixed_length_is_shown_only_by_an_answer_that_would_have_been_shorter(
     ],
 )
 def test_only_a_thought_counts_as_thinking(text: str, reasoning: str, thinks: bool) -> None:
-    from engines.probe import Answer, _thinks
+    assert holds_thought(text, reasoning) is thinks
 
-    assert _thinks(Answer(200, text, reasoning)) is thinks
+
+@pytest.mark.parametrize(
+    ("events", "text", "reasoning"),
+    [
+        ([{"choices": [{"delta": {"content": [{"type": "text", "text": "4"}]}, "finish_reason": "stop"}]}], "4", ""),
+        ([{"choices": [None, {"delta": {"content": "4", "thinking": "Hm"}, "finish_reason": "stop"}]}], "4", "Hm"),
+        ([{"choices": [{"delta": {"reasoning_details": [{"text": "Hm"}]}, "finish_reason": "stop"}]}], "", "Hm"),
+        ([{"choices": "none", "usage": [], "timings": 5}], "", ""),
+    ],
+)
+def test_the_probe_reads_a_stream_by_the_rules_of_the_load(events: list[Any], text: str, reasoning: str) -> None:
+    from engines.probe import _read
+
+    answer = _read([(0, f"data: {json.dumps(event)}\n\n".encode()) for event in events], "text/event-stream", [])
+    assert (answer.text, answer.reasoning, answer.completion_tokens) == (text, reasoning, None)
+
+
+def test_what_a_server_says_in_place_of_a_stream_is_noted() -> None:
+    from engines.probe import _read
+
+    notes: list[str] = []
+    _read([(0, b'{"error":{"message":"Model not found"}}')], "application/json", notes)
+    assert notes == ["error in the stream: in_band_error: Model not found"]
 
 
 def test_a_server_that_is_gone_is_unknown_not_an_error() -> None:

@@ -79,6 +79,8 @@ def test_every_kind_of_the_list_is_brought_about_by_some_test() -> None:
 
 
 def test_every_kind_of_the_list_says_what_it_is() -> None:
-    source = (ROOT / "records/__init__.py").read_text().partition("class ErrorKind")[2].partition("\nFINISH_REASONS")[0]
+    source = (
+        (ROOT / "records/error_kinds.py").read_text().partition("class ErrorKind")[2].partition("\nFINISH_REASONS")[0]
+    )
     said = dict(re.findall(r'^    [A-Z_]+ = "(\w+)"\n    """(.+?)"""', source, re.MULTILINE | re.DOTALL))
     assert set(said) == set(ErrorKind)
