@@ -13,6 +13,7 @@ from scoring import summary, two_runs
 from scoring.answers.extract import GRADER_VERSION
 from scoring.audit.audit import audit_cell, audit_engine
 from scoring.audit.model import CellFacts, EngineFacts, RoundFacts
+from scoring.audit.order import order_row
 from scoring.captures import Capture
 from scoring.cell_results import Parts, gpu_series, plain, request_rows
 from scoring.metrics import DECIDING
@@ -78,6 +79,7 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
         _one_cell(run, cell, parts)
     rows += parts.audit
     families = _judge(run, parts)
+    rows.append(order_row(parts.performance, run.order, run.engines, families["speed"]["metrics"]))
     comparison: JsonObject = {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.folder.run_id,

@@ -44,6 +44,7 @@ def provenance(run: Run) -> JsonObject:
         "versions": manifest.get("versions"),
         "git": manifest.get("git"),
         "seeds": manifest.get("seeds"),
+        "order": manifest.get("order"),
         "workloads": manifest.get("workloads"),
         "sampling": profile.get("sampling"),
         "thinking": profile.get("thinking"),

@@ -72,6 +72,11 @@ class Run:
     def baseline(self) -> str:
         return self.engines[0]
 
+    @property
+    def order(self) -> list[tuple[str, int]]:
+        """(engine, round) of every engine process in the order in which they ran; empty where it is not recorded."""
+        return [(str(engine), int(number)) for engine, number in self.manifest.get("order") or []]
+
     def cell_profile(self, cell: str) -> JsonObject:
         """The profile's section of a cell; empty where it has none."""
         return next((section for section in profile_cells(self.profile) if section_name(section) == cell), {})

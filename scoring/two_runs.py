@@ -50,7 +50,7 @@ def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = N
     cells = [cell for cell in a.cells if cell in b.cells]
     if not cells:
         raise ValueError(f"{a.folder.path} and {b.folder.path}: have no cell in common")
-    return Run(a.folder, a.manifest | {"profile": profile}, engines, rounds, cells)
+    return Run(a.folder, a.manifest | {"profile": profile, "order": None}, engines, rounds, cells)
 
 
 def manifest_rows(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = None) -> list[JsonObject]:

@@ -117,6 +117,11 @@ class RunBuilder:
             "versions": {"enginebench": "0.1.0", "python": "3.11"},
             "git": None,
             "seeds": {"workloads": self.seed, "load": self.seed},
+            "order": [
+                [engine, number]
+                for number in range(1, self.rounds + 1)
+                for engine in (self.engines if number % 2 else self.engines[::-1])
+            ],
         }
 
     def perf(self, cell: str, speeds: Mapping[str, Speed], *, fixed_length: bool = True) -> None:

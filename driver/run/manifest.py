@@ -18,6 +18,7 @@ import psutil
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import PROFILES, Profile, ProfileError, parse_profile
 from driver.profile.redacted import shown_profile
+from driver.run.plan import lives
 from engines import gpu_inventory
 from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
 
@@ -57,7 +58,7 @@ def open_manifest(
             _require_same(folder, manifest, profile, workloads)
         else:
             asked = {"profile": profile.model_dump(mode="json"), "profile_sha256": profile_sha256(profile)}
-            manifest |= asked | {"workloads": workloads}
+            manifest |= asked | {"order": _order(profile), "workloads": workloads}
         # An earlier version wrote the secrets down.
         manifest["profile"] = shown_profile(manifest["profile"])
         manifest["resumed_utc"] = [*manifest.get("resumed_utc", []), utc_now()]
@@ -73,11 +74,17 @@ def open_manifest(
             "versions": describe_versions(),
             "git": describe_git(),
             "seeds": {"workloads": profile.seed, "load": profile.seed},
+            "order": _order(profile),
             "workloads": workloads,
             "commands": list(commands),
         }
     write_json(folder.manifest, manifest)
     return manifest
+
+
+def _order(profile: Profile) -> list[list[str | int]]:
+    """[engine, round] of each engine start, in the order that was drawn."""
+    return [[life.engine.name, life.round] for life in lives(profile)]
 
 
 def has_records(folder: RunFolder) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +25,27 @@ class Life:
     cells: tuple[Cell, ...]
 
 
+def round_orders(engines: Sequence[str], seed: int) -> Iterator[list[str]]:
+    """The order of the engines in round 1, 2, 3 ...: drawn from the seed, and balanced.
+
+    Each second round reverses the one before (A B, B A), so that neither a drift nor a rhythm of two favours an engine;
+    every pair is drawn anew, so that no longer rhythm does.
+    """
+    rng = random.Random(f"{seed}/order")  # noqa: S311 (seeded)
+    while True:
+        order = rng.sample(list(engines), len(engines))
+        yield order
+        yield order[::-1]
+
+
 def lives(profile: Profile) -> Iterator[Life]:
-    """Rounds interleave the engines (A B A B), so that drift of the machine hits all alike."""
-    for number in range(1, profile.rounds + 1):
-        for engine in profile.engines:
+    """Rounds interleave the engines, each in the order that was drawn for it."""
+    engines = {engine.name: engine for engine in profile.engines}
+    orders = round_orders(list(engines), profile.seed)
+    for number, order in zip(range(1, profile.rounds + 1), orders, strict=False):
+        for name in order:
             cells = tuple(cell for cell in profile.cells if cell.rounds is None or number <= cell.rounds)
-            yield Life(engine, number, cells)
+            yield Life(engines[name], number, cells)
 
 
 def pending(folder: RunFolder, life: Life) -> list[Cell]:

@@ -79,11 +79,13 @@ def _why_no_verdict(ratio: JsonObject, *, decides: bool) -> str | None:
 
 
 def _evidence(row: JsonObject, baseline: str, candidate: str) -> LogRatio:
-    rounds = [
-        [value for value in row["engines"][engine]["rounds"].values() if value is not None]
-        for engine in (candidate, baseline)
-    ]
+    rounds = [list(known_rounds(row["engines"][engine]).values()) for engine in (candidate, baseline)]
     return welch(*rounds) if higher_is_better(row["metric"]) else welch(*reversed(rounds))
+
+
+def known_rounds(figure: JsonObject) -> dict[int, float]:
+    """An engine's figure of each round in which it is known."""
+    return {int(number): value for number, value in figure["rounds"].items() if value is not None}
 
 
 def _text_without_verdict(ratio: JsonObject) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from driver.profile.read import Profile, parse_profile
-from driver.run.plan import ASSUMED_START_S, ASSUMED_TOKEN_S, earlier_runs, estimate, lives, pending
+from driver.run.plan import ASSUMED_START_S, ASSUMED_TOKEN_S, earlier_runs, estimate, lives, pending, round_orders
 from records import RunFolder, write_json
 
 
@@ -26,7 +28,22 @@ def test_rounds_interleave_and_a_cell_may_be_in_the_first_alone() -> None:
     found = [(life.engine.name, life.round, [cell.label for cell in life.cells]) for life in lives(profile())]
     all_cells = ["single.perf-short", "single.arithmetic", "ramp.perf-short"]
     later = ["single.perf-short", "ramp.perf-short"]
-    assert found == [("a", 1, all_cells), ("b", 1, all_cells), ("a", 2, later), ("b", 2, later)]
+    assert found == [("a", 1, all_cells), ("b", 1, all_cells), ("b", 2, later), ("a", 2, later)]
+
+
+@pytest.mark.parametrize("engines", [["a", "b"], ["a", "b", "c"]])
+def test_the_order_is_drawn_from_the_seed_and_each_second_round_reverses_the_first(engines: list[str]) -> None:
+    rounds = list(islice(round_orders(engines, seed=7), 400))
+    assert rounds == list(islice(round_orders(engines, seed=7), 400))
+    assert rounds != list(islice(round_orders(engines, seed=8), 400))
+    assert all(second == first[::-1] for first, second in batched_pairs(rounds))
+    # Each pair is drawn anew: of 200 pairs, about 200 / n begin with a given engine.
+    firsts = Counter(first[0] for first, _ in batched_pairs(rounds))
+    assert all(abs(firsts[engine] - 200 / len(engines)) < 35 for engine in engines)
+
+
+def batched_pairs(rounds: list[list[str]]) -> list[tuple[list[str], list[str]]]:
+    return list(zip(rounds[::2], rounds[1::2], strict=True))
 
 
 def test_the_estimate_counts_each_cell_as_often_as_it_is_lived() -> None:
