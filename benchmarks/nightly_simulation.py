@@ -1,17 +1,22 @@
-"""Thirty nights through the real command: which does it fail, against the truth?
+"""What the nightly gate finds, and how often it is wrong: sixty nights of thirty figures with a known truth.
 
-    python -m benchmarks.nightly_simulation [--seed N] [--nights N] [--baseline last-good|window:7|pinned] [--keep DIR]
+    python -m benchmarks.nightly_simulation [--histories N] [--seed N]     judged by the real history and judge
+    python -m benchmarks.nightly_simulation --command [--seed N]           a story through the real command
 
-Every night is a run folder of synthetic records (2 engines x 5 rounds x 2 cells, 2% noise from round to round, and a
-share of it from night to night) in which known things happen: slow-downs of one engine, a fix, a new driver that makes
-everything slower, a void night, a wild night that its second measurement does not bear out, a new build. The command
-scores, audits, compares, keeps, judges and confirms them; only the measuring is replaced (`--measured`).
+Rounds differ by 2%, nights by 1%, and a weekly cycle adds 1% up and down; each of the thirty figures has its own. A
+second measurement shares its night. The truth of a history is one of: nothing happens; each figure loses 5% or 8% in
+some night and gets it back 25 nights later; loses 0.3% a night; or gains 10%. Exit code 1 where a figure misses what it
+must hold.
+
+The story goes from records through the command (score, audit, compare, keep, judge, confirm); only the measuring is
+replaced (`--measured`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import shutil
 import subprocess
@@ -24,12 +29,21 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from nightly.gate_rules import GateRules, parse_choice
+from nightly.history.rows import WHOLE_RUN, EngineRow, FigureRow, GateRow, ImportedRun
+from nightly.history.store import History
+from nightly.judgement import Judge
+from nightly.result import Finding
 from records import RunFolder
 from tests.builders import RunBuilder, Speed
 
 ROOT = Path(__file__).resolve().parents[1]
+NIGHTS, CELLS, ROUNDS, THRESHOLD = 60, 10, 5, 0.03
+METRICS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
+ROUND_NOISE, NIGHT_NOISE, WEEKLY_CYCLE = 0.02, 0.01, 0.01
+MENDED_AFTER = 25
 ENGINES = ("llama", "xserv")
-ROUND_NOISE = 0.02
+STORY_NIGHTS, STORY_NIGHT_NOISE = 42, 0.005
 PROFILE = """
 name = "simulated"
 baseline = "llama"
@@ -58,6 +72,149 @@ fixed_length = true
 """
 
 
+Loss = Callable[[int, int], float]
+"""(night, first night of the change) -> share of speed that is lost, negative for a gain."""
+
+
+def step(share: float) -> Loss:
+    """A loss that begins at once and is mended MENDED_AFTER nights later."""
+    return lambda night, first: share if first <= night < first + MENDED_AFTER else 0.0
+
+
+def gain(share: float) -> Loss:
+    """A gain that stays."""
+    return lambda night, first: -share if night >= first else 0.0
+
+
+def creep(share: float) -> Loss:
+    """A loss that grows by a share each night."""
+    return lambda night, first: 1 - (1 - share) ** max(0, night - first + 1)
+
+
+@dataclass
+class Simulated:
+    """A history of one truth: for each figure the first night of its change, and the nights on which it was red."""
+
+    first: dict[tuple[str, str], int]
+    red: dict[tuple[str, str], list[int]]
+    red_nights: set[int]
+
+
+class Machine:
+    """Measures nights of one engine: noise of rounds, of nights, and a weekly cycle for each figure."""
+
+    def __init__(self, seed: int, loss: Loss) -> None:
+        self.rng = random.Random(seed)
+        self.loss = loss
+        self.figures = [(f"cell{cell}.perf-short", metric) for cell in range(CELLS) for metric in METRICS]
+        self.phase = {figure: self.rng.uniform(0, 7) for figure in self.figures}
+        self.first = {figure: self.rng.randrange(21, 32) for figure in self.figures}
+        self.night_noise: dict[tuple[str, str], float] = {}
+
+    def measure(self, night: int, run_id: str, kind: str, *, again: bool = False) -> ImportedRun:
+        """One measurement; `again` in the same night, with new rounds."""
+        if not again:
+            self.night_noise = {figure: self.rng.gauss(0, NIGHT_NOISE) for figure in self.figures}
+        rows = []
+        for cell, metric in self.figures:
+            figure = (cell, metric)
+            cycle = WEEKLY_CYCLE * math.sin(2 * math.pi * (night + self.phase[figure]) / 7)
+            speed = math.log1p(-self.loss(night, self.first[figure])) + self.night_noise[figure] + cycle
+            sign = 1 if metric == "output_tok_s" else -1
+            values = [100 * math.exp(sign * (speed + self.rng.gauss(0, ROUND_NOISE))) for _ in range(ROUNDS)]
+            rows.append(FigureRow("llama", cell, metric, WHOLE_RUN, sum(values) / ROUNDS))
+            rows += [FigureRow("llama", cell, metric, number, value) for number, value in enumerate(values, 1)]
+        created = f"{datetime(2026, 1, 1, 2) + timedelta(days=night):%Y-%m-%dT%H:%M:%SZ}"
+        loads = {cell: "same" for cell, _ in self.figures}
+        engines = [EngineRow("llama", "llama_cpp", "b9371", {})]
+        return ImportedRun(run_id, created, "sim", "p", {}, "complete", engines, loads, rows, [], run_id, kind)
+
+
+def simulate(path: Path, seed: int, loss: Loss) -> Simulated:
+    """Sixty nights through the history, the judge and the confirmation."""
+    machine = Machine(seed, loss)
+    cells = tuple(dict.fromkeys(cell for cell, _ in machine.figures))
+    choice = parse_choice("series")
+    rules = GateRules("sim", "llama", ("llama",), cells, METRICS, dict.fromkeys(cells, 2.0), choice, THRESHOLD)
+    simulated = Simulated(machine.first, {figure: [] for figure in machine.figures}, set())
+    with History(path) as history:
+        for night in range(1, NIGHTS + 1):
+            run_id = f"n{night:02}"
+            history.add(machine.measure(night, run_id, "nightly"))
+            judge = Judge(history, rules)
+            findings = judge.night(run_id).findings
+            if any(finding.wants_confirmation for finding in findings):
+                history.add(machine.measure(night, f"{run_id}-confirm", "confirmation", again=True))
+                findings = judge.confirm(run_id, f"{run_id}-confirm", findings)
+            red = [(f.cell, f.metric) for f in findings if f.verdict == "regression"]
+            for figure in red:
+                simulated.red[figure].append(night)
+            if red:
+                simulated.red_nights.add(night)
+            history.add_gates(run_id, [_row(finding) for finding in findings], int(bool(red)))
+    return simulated
+
+
+def _row(f: Finding) -> GateRow:
+    low, high = f.ci or (None, None)
+    return GateRow(f.engine, f.cell, f.metric, f.baseline, f.ratio, low, high, f.limit, f.verdict, f.evidence, f.since)
+
+
+def share(flags: list[bool]) -> float:
+    """The share of true flags."""
+    return sum(flags) / len(flags) if flags else math.nan
+
+
+def report(name: str, histories: list[Simulated]) -> dict[str, float]:
+    """What was found in the histories of one truth."""
+    figures = [(h.first[figure], nights) for h in histories for figure, nights in h.red.items()]
+    before = [any(night < first for night in nights) for first, nights in figures]
+    result = {"figures": len(figures), "red before the change": share(before)}
+    if name == "quiet":
+        nights = [night in h.red_nights for h in histories for night in range(1, NIGHTS + 1)]
+        young = [night in h.red_nights for h in histories for night in range(1, 15)]
+        return {"nights": len(nights), "false red nights": share(nights), "of the first 14": share(young)}
+    delay = [next((n - first for n in nights if n >= first), None) for first, nights in figures]
+    if name.startswith("step"):
+        held = [
+            all(n in nights for n in range(first + wait, first + MENDED_AFTER))
+            for (first, nights), wait in zip(figures, delay, strict=True)
+            if wait is not None and wait < MENDED_AFTER
+        ]
+        after = [sum(n >= first + MENDED_AFTER for n in nights) for first, nights in figures]
+        for limit in (1, 2, 3, 5):
+            result[f"found within {limit}"] = share([wait is not None and wait < limit for wait in delay])
+        result |= {"red until mended": share(held), "red nights after the fix": sum(after) / len(after)}
+    elif name == "creep":
+        for lost in (3, 4, 5):
+            limit = math.floor(math.log(1 - lost / 100) / math.log(1 - 0.003))
+            result[f"found before {lost}% is lost"] = share([wait is not None and wait < limit for wait in delay])
+    else:
+        nights = [night in h.red_nights for h in histories for night in range(1, NIGHTS + 1)]
+        gained = [any(night >= first for night in nights) for first, nights in figures]
+        result |= {"red after the gain": share(gained), "false red nights": share(nights)}
+    return result
+
+
+TRUTHS: dict[str, Loss] = {
+    "quiet": lambda night, first: 0.0,
+    "step 5%": step(0.05),
+    "step 8%": step(0.08),
+    "creep": creep(0.003),
+    "gain": gain(0.10),
+}
+MUST = {
+    ("quiet", "false red nights"): (0.0, 0.01),
+    ("step 5%", "found within 3"): (0.80, 1.0),
+    ("step 5%", "red until mended"): (0.995, 1.0),
+    ("step 8%", "found within 3"): (0.98, 1.0),
+    ("step 8%", "red until mended"): (0.995, 1.0),
+    ("creep", "found before 5% is lost"): (0.80, 1.0),
+    ("gain", "red after the gain"): (0.0, 0.01),
+}
+"""(truth, figure) -> what it must lie between."""
+
+
 @dataclass
 class Truth:
     """What a night really is: engine -> how much slower than at first, whether it must fail, and what happened."""
@@ -71,53 +228,53 @@ class Truth:
     void: bool = False
 
 
-def story(nights: int) -> list[Truth]:
-    """The truth of each night. No baseline moves past a regression, so each of its nights fails."""
-    told = []
-    for night in range(1, nights + 1):
+def story() -> list[Truth]:
+    """The truth of each night of the story. No baseline moves past a regression, so each of its nights fails."""
+    truths = []
+    for night in range(1, STORY_NIGHTS + 1):
         truth = Truth()
-        truth.driver = "570.10" if night < 19 else "575.20"
-        truth.build = "b9371" if night < 24 else "b9500"
+        truth.driver = "570.10" if night < 27 else "575.20"
+        truth.build = "b9371" if night < 33 else "b9500"
         if night == 8:
             truth.void, truth.expect, truth.event = True, 3, "an engine's context was cut: void"
-        if night == 10:
+        if night == 14:
             truth.wild, truth.event = 0.12, "one wild night: 12% slower, gone when measured again"
-        if 12 <= night <= 14:
+        if 18 <= night <= 20:
             truth.slower, truth.expect, truth.event = {"xserv": 0.08}, 1, "xserv 8% slower"
-        if night == 15:
+        if night == 21:
             truth.event = "xserv fixed"
-        if night >= 19:
-            truth.slower = {"llama": 0.15, "xserv": 0.15}
-        if night == 19:
-            truth.event = "new driver, all 15% slower: series broken, not a regression"
-        if night == 24:
-            truth.event = "llama.cpp b9371 -> b9500, as fast"
         if night >= 27:
-            truth.slower, truth.expect, truth.event = {"llama": 0.20, "xserv": 0.15}, 1, "llama 6% slower since b9500+"
-        told.append(truth)
-    return told
+            truth.slower = {"llama": 0.15, "xserv": 0.15}
+        if night == 27:
+            truth.event = "new driver, all 15% slower: series broken, not a regression"
+        if night == 33:
+            truth.event = "llama.cpp b9371 -> b9500, as fast"
+        if night >= 39:
+            truth.slower, truth.expect, truth.event = {"llama": 0.22, "xserv": 0.15}, 1, "llama 8% slower since b9500+"
+        truths.append(truth)
+    return truths
 
 
-def write_night(path: Path, truth: Truth, created: str, seed: int, rounds: int, night_noise: float) -> RunFolder:
+def write_night(path: Path, truth: Truth, created: str, seed: int) -> RunFolder:
     """One run folder of a night; `wild` applies to xserv."""
     rng = random.Random(f"night/{seed}")
-    run = RunBuilder(ENGINES, rounds=rounds, seed=seed)
+    run = RunBuilder(ENGINES, rounds=ROUNDS, seed=seed)
     run.profile |= {"name": "simulated", "seed": 1}
     run.manifest |= {"created_utc": created}
     run.manifest["host"] |= {
         "gpu": [{"name": "RTX 5090", "driver": truth.driver, "power_limit_w": 575.0, "max_sm_mhz": 3090}]
     }
-    shared = 1 + rng.gauss(0, night_noise)
+    shared = 1 + rng.gauss(0, STORY_NIGHT_NOISE)
     speeds = {"llama": (17.7, 10.4), "xserv": (28.0, 17.5)}
     for cell, users, requests in (("single.perf-short", 1, 8), ("concurrent_4.perf-short", 4, 16)):
-        told = {}
+        given = {}
         for engine in ENGINES:
             factor = shared / (1 - truth.slower.get(engine, 0.0))
             factor /= 1 - (truth.wild if engine == "xserv" else 0.0)
             ttft, tpot = (value * factor for value in speeds[engine])
             more: dict[str, Any] = {"users": users, "requests": requests, "run_noise": ROUND_NOISE}
-            told[engine] = Speed(ttft, tpot, timings=engine == "llama", **more)
-        run.perf(cell, told)
+            given[engine] = Speed(ttft, tpot, timings=engine == "llama", **more)
+        run.perf(cell, given)
     for (engine, _), state in run.states.items():
         if engine == "llama":
             state["readback"]["build"] = truth.build
@@ -126,62 +283,60 @@ def write_night(path: Path, truth: Truth, created: str, seed: int, rounds: int, 
     return run.write(path)
 
 
-def simulate(
-    work: Path, nights: int, seed: int, baseline: str, rounds: int, night_noise: float, say: Callable[[str], None]
-) -> dict[str, int]:
-    """Run the nights; returns how many were found, missed and falsely failed."""
+def tell(work: Path, seed: int, keep: Path | None) -> dict[str, int]:
+    """Run the story through the command; counts of nights that were right, missed and falsely failed."""
     profile = work / "simulated.toml"
-    profile.write_text(PROFILE.format(rounds=rounds))
-    counts = {"nights": nights, "right": 0, "missed": 0, "false": 0, "suspected first": 0}
-    say("| night | truth | expected | exit | first measurement | headline |\n| --- | --- | --- | --- | --- | --- |")
-    for night, truth in enumerate(story(nights), start=1):
+    profile.write_text(PROFILE.format(rounds=ROUNDS))
+    counts = {"nights": STORY_NIGHTS, "right": 0, "missed": 0, "false": 0}
+    print("| night | truth | expected | exit | headline |\n| --- | --- | --- | --- | --- |")
+    for night, truth in enumerate(story(), start=1):
         created = f"{datetime(2026, 1, 1, 2) + timedelta(days=night):%Y-%m-%dT%H:%M:%SZ}"
         # Two folders: what is measured first, and what a second measurement would give.
-        first = write_night(work / f"n{night:02}", truth, created, 1000 * seed + night, rounds, night_noise)
+        first = write_night(work / f"n{night:02}", truth, created, 1000 * seed + night)
         calm = Truth(truth.slower, build=truth.build, driver=truth.driver)
-        second = write_night(
-            work / f"n{night:02}-again", calm, created, 7_000_000 + 1000 * seed + night, rounds, night_noise
-        )
+        second = write_night(work / f"n{night:02}-again", calm, created, 7_000_000 + 1000 * seed + night)
         command = [
             sys.executable, str(ROOT / "run_bench.py"), "nightly", str(profile), "--history", str(work / "history.db"),
-            "--out", str(work), "--baseline", baseline, "--measured", str(first.path), "--measured", str(second.path),
-            "--json",
+            "--out", str(work), "--measured", str(first.path), "--measured", str(second.path), "--json",
         ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-        told: dict[str, Any] = (
-            json.loads(done.stdout) if done.stdout else {"headline": done.stderr.strip(), "findings": []}
-        )
-        seen = sum(f["verdict"] in ("regression", "unconfirmed", "suspected") for f in told["findings"])
-        counts["suspected first"] += bool(seen)
-        key = "right" if done.returncode == truth.expect else "missed" if truth.expect else "false"
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        headline = json.loads(ended.stdout)["headline"] if ended.stdout else ended.stderr.strip()
+        key = "right" if ended.returncode == truth.expect else "missed" if truth.expect else "false"
         counts[key] += 1
         mark = "" if key == "right" else f" **{key}**"
-        event, code = truth.event or "quiet", f"{done.returncode}{mark}"
-        say(f"| {night} | {event} | {truth.expect} | {code} | {seen} slower | {told['headline']} |")
+        print(f"| {night} | {truth.event or 'quiet'} | {truth.expect} | {ended.returncode}{mark} | {headline} |")
         for folder in (first, second):
             shutil.rmtree(folder.path)
+    if keep:
+        keep.mkdir(parents=True, exist_ok=True)
+        shutil.copy(work / "history.db", keep / "history.db")
     return counts
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table; exit code 1 where a figure misses what it must hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nights", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--baseline", default="window:7")
-    parser.add_argument("--night-noise", type=float, default=0.005, help="standard deviation from night to night")
-    parser.add_argument("--keep", type=Path, help="keep history.db in this folder")
+    parser.add_argument("--histories", type=int, default=20, help="quiet histories; the others are a fifth of it")
+    parser.add_argument("--truth", choices=TRUTHS, action="append", help="only this truth; may be repeated")
+    parser.add_argument("--command", action="store_true", help="run the story through the real command")
+    parser.add_argument("--keep", type=Path, help="keep the history of the story in this folder")
     given = parser.parse_args()
     started = time.monotonic()
+    missed = False
     with tempfile.TemporaryDirectory() as scratch:
-        work = Path(scratch)
-        counts = simulate(work, given.nights, given.seed, given.baseline, given.rounds, given.night_noise, print)
-        print(json.dumps(counts), f"{time.monotonic() - started:.0f} s")
-        if given.keep:
-            given.keep.mkdir(parents=True, exist_ok=True)
-            shutil.copy(work / "history.db", given.keep / "history.db")
-
-
-if __name__ == "__main__":
-    main()
+        if given.command:
+            counts = tell(Path(scratch), given.seed, given.keep)
+            print(json.dumps(counts), f"{time.monotonic() - started:.0f} s")
+            raise SystemExit(counts["right"] < counts["nights"])
+        for name in given.truth or TRUTHS:
+            number = given.histories if name == "quiet" else max(1, given.histories // 5)
+            seeds = range(1000 * given.seed, 1000 * given.seed + number)
+            histories = [simulate(Path(scratch) / f"{name}-{seed}.db", seed, TRUTHS[name]) for seed in seeds]
+            for what, value in report(name, histories).items():
+                low, high = MUST.get((name, what), (-math.inf, math.inf))
+                bad = not low <= value <= high
+                missed |= bad
+                print(f"{name:8}  {what:28} {value:8.4f}{'  MISSED' if bad else ''}", flush=True)
+    print(f"{time.monotonic() - started:.0f} s")
+    raise SystemExit(missed)

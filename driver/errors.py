@@ -1,28 +1,14 @@
-"""The driver's exit codes, and the error that carries one."""
+"""The driver's errors: each carries one line for the user and an exit code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
 from pathlib import Path
 from signal import Signals
 
+from records.exit_codes import ExitCode as ExitCode
 from records.redaction import scrub
-
-
-class ExitCode(IntEnum):
-    """Exit codes of enginebench: the only list."""
-
-    DONE = 0
-    REGRESSION = 1
-    """A regression was confirmed, or measured requests failed."""
-    USAGE = 2
-    VOID = 3
-    FAILURE = 4
-    """Engine, host or run failure."""
-    SIGINT = 130
-    SIGTERM = 143
 
 
 class BenchError(Exception):

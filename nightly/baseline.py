@@ -1,50 +1,139 @@
-"""What a night is compared with: a pinned run, the last good one, a window of good ones, or another engine tonight."""
+"""The baseline of a figure: the earlier nights of its series, and which of them it may be held against."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from nightly.gate_rules import Choice
-from nightly.history.store import History, RunInfo
-from nightly.history.trends import breaks_between
+from nightly.history.series import breaks_between
+from nightly.history.store import GateRow, History, RunInfo
+
+ESTABLISHED = 7
+"""An improvement that lasts so many nights becomes the level that later nights are held against."""
+
+FAILING = ("regression", "missing", "suspected")
+"""Verdicts that fail a night."""
+
+_NO_NEWS = ("missing", "suspected", "not judged")
+"""Verdicts that say nothing about whether an open regression is mended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
-    """The stored runs that one engine's cell is held against, newest first; empty with the reason why."""
+class Earlier:
+    """The earlier nights of one engine's cell that tonight may be compared with, oldest first.
 
-    run_ids: tuple[str, ...]
-    why_none: str = ""
-
-
-def stored_baseline(history: History, choice: Choice, tonight: RunInfo, engine: str, cell: str | None) -> Baseline:
-    """Find the baseline of one cell among earlier runs of the same profile and of the same series.
-
-    A pin also ends what came before it: `last-good` and `window` look no further back than the newest pin, which is
-    how a slower level that is accepted becomes the new normal.
+    `why_none` says why there is none. `broken` says that tonight begins a new series, and why.
     """
-    earlier = [
+
+    nights: tuple[RunInfo, ...] = ()
+    gates: Mapping[tuple[str, str], GateRow] = field(default_factory=dict)
+    """(run id, metric) -> what that night said of the figure."""
+    why_none: str = ""
+    broken: bool = False
+
+
+def earlier_nights(history: History, choice: Choice, tonight: RunInfo, engine: str, cell: str) -> Earlier:
+    """Find the earlier nights of the same profile, series and engine.
+
+    A pin ends what came before it: nothing looks further back than the newest pin. That is how a slower level that is
+    accepted becomes the new normal.
+    """
+    before = [
         run
-        for run in reversed(history.runs(profile=tonight.profile, good=True))
-        if (run.created_utc, run.run_id) < (tonight.created_utc, tonight.run_id)
-        and engine in history.engines(run.run_id)
+        for run in history.runs(profile=tonight.profile, where="status = 'complete' AND kind != 'confirmation'")
+        if run.place < tonight.place and engine in history.engines(run.run_id)
     ]
-    pins = [place for place, run in enumerate(earlier) if run.pinned_utc is not None]
+    pins = [place for place, run in enumerate(before) if run.pinned_utc is not None]
     if pins:
-        newest = max(pins, key=lambda place: earlier[place].pinned_utc or "")
-        earlier = [earlier[newest]] if choice.mode == "pinned" else earlier[: newest + 1]
+        before = before[max(pins, key=lambda place: before[place].pinned_utc or "") :]
     elif choice.mode == "pinned":
-        return Baseline((), "no run of this profile is pinned yet: `history pin RUN`")
-    if not earlier:
-        return Baseline((), "no earlier good run of this engine under this profile; tonight begins its series")
-    found: list[str] = []
-    why = ""
-    for run in earlier:
-        broken = breaks_between(history, run, tonight, engine, cell)
-        if broken:
-            why = why or f"series broken since {run.run_id}: {'; '.join(broken)}; tonight begins a new one"
-            continue
-        found.append(run.run_id)
-        if len(found) == choice.nights:
-            break
-    return Baseline(tuple(found), "" if found else why)
+        return Earlier(why_none="no run of this profile is pinned yet: `history pin RUN`")
+    if not before:
+        return Earlier(why_none="no earlier night of this engine under this profile; tonight begins its series")
+    comparable, why = [], ""
+    for run in reversed(before):
+        changes = breaks_between(history, run, tonight, engine, cell)
+        if changes:
+            why = why or f"series broken since {run.run_id}: {'; '.join(changes)}; tonight begins a new one"
+        else:
+            comparable.append(run)
+    comparable.reverse()
+    gates = {
+        (run.run_id, gate.metric): gate for run in comparable for gate in history.gates_of(run.run_id, engine, cell)
+    }
+    return Earlier(tuple(comparable), gates, "" if comparable else why, not comparable)
+
+
+@dataclass(frozen=True, slots=True)
+class FigureHistory:
+    """The earlier nights from the point of view of one figure.
+
+    `verdicts` has the gate's row of each night, None where it judged nothing. `joins` says which nights may serve as a
+    baseline. `counts` says which nights are evidence at all: a wild night is none, nor are those of a regression that
+    was mended since. `open_since` is the index of the first night of a confirmed regression that is neither mended nor
+    pinned.
+    """
+
+    nights: tuple[RunInfo, ...]
+    verdicts: tuple[GateRow | None, ...]
+    joins: tuple[bool, ...]
+    counts: tuple[bool, ...]
+    open_since: int | None
+
+
+def figure_history(earlier: Earlier, metric: str) -> FigureHistory:
+    """Read out of the nights' verdicts which of them may serve as a baseline for one figure, and what is still open.
+
+    A pinned night always joins. A night that looked slower never does, even if its second measurement cleared it,
+    since its own figures are wild. Nights on a new level that passed before it was noticed don't join, either.
+    """
+    nights = earlier.nights
+    verdicts = tuple(earlier.gates.get((run.run_id, metric)) for run in nights)
+    places = {run.run_id: place for place, run in enumerate(nights)}
+    improved = _improved_stretches(verdicts, places)
+    established = [(first, end) for first, end in improved if end - first >= ESTABLISHED]
+    start = established[-1][0] if established else 0
+    open_since = _open_since(nights, verdicts, places, start)
+    wild = {place for place, run in enumerate(nights) if run.requests_failed}
+    outside = set(range(start))
+    for place, gate in enumerate(verdicts):
+        if gate is not None and gate.verdict == "regression":
+            wild.update(range(places.get(gate.since or "", place), place + 1))
+        elif gate is not None and gate.verdict == "unconfirmed":
+            wild.add(place)
+        elif gate is not None and gate.verdict in FAILING:
+            outside.add(place)
+    for first, end in improved:
+        if first > start or not established:
+            outside.update(range(first, end))
+    pinned = {place for place, run in enumerate(nights) if run.pinned_utc is not None}
+    counts = tuple(place in pinned or place not in wild for place in range(len(nights)))
+    joins = tuple(place in pinned or place not in wild | outside for place in range(len(nights)))
+    return FigureHistory(nights, verdicts, joins, counts, open_since)
+
+
+def _improved_stretches(verdicts: Sequence[GateRow | None], places: Mapping[str, int]) -> list[tuple[int, int]]:
+    """(first, end) of each unbroken run of improved nights, from the first night of the new level on."""
+    stretches: list[tuple[int, int]] = []
+    first = None
+    for place, gate in enumerate([*verdicts, None]):
+        if gate is not None and gate.verdict == "improved":
+            first = places.get(gate.since or "", place) if first is None else first
+        elif first is not None:
+            stretches.append((first, place))
+            first = None
+    return stretches
+
+
+def _open_since(
+    nights: Sequence[RunInfo], verdicts: Sequence[GateRow | None], places: Mapping[str, int], start: int
+) -> int | None:
+    judged = [gate for gate in verdicts if gate is not None and gate.verdict not in _NO_NEWS]
+    if not judged or judged[-1].verdict != "regression":
+        return None
+    since = places.get(judged[-1].since or "")
+    # Whoever pins a night accepts its level.
+    if since is None or since < start or any(run.pinned_utc for run in nights[since:]):
+        return None
+    return since

@@ -1,16 +1,17 @@
-"""What a gate may be asked: which figures, and against what. One rule for the profile and for the command line."""
+"""The rules of a night's gate: which figures it judges, against which baseline. Read by profiles, so it loads fast."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scoring.metrics import METRICS
 
-Mode = Literal["pinned", "last-good", "window", "run"]
+Mode = Literal["series", "pinned", "last-good", "window", "run"]
+DEFAULT_BASELINE = "series"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,34 @@ class Choice:
         return f"window:{self.nights}" if self.mode == "window" else self.mode
 
 
+@dataclass(frozen=True, slots=True)
+class GateRules:
+    """All that a night needs to know of its profile.
+
+    `engines` and `cells` are what tonight measures. `margins` gives the parity margin of each graded cell in points of
+    accuracy. `baseline_engine` is the engine that the others are held against under `--baseline run`.
+    """
+
+    profile: str
+    baseline_engine: str
+    engines: tuple[str, ...]
+    cells: tuple[str, ...]
+    metrics: tuple[str, ...]
+    margins: Mapping[str, float]
+    choice: Choice
+    threshold: float
+
+    def only(self, engines: Sequence[str], cells: Sequence[str]) -> GateRules:
+        """The same rules for some of the engines and cells, in the profile's order."""
+        return replace(
+            self,
+            engines=tuple(name for name in self.engines if name in engines),
+            cells=tuple(name for name in self.cells if name in cells),
+        )
+
+
 def parse_choice(text: str) -> Choice:
-    """Read `pinned`, `last-good`, `window:N` or `run`.
+    """Read `series`, `pinned`, `last-good`, `window:N` or `run`.
 
     Raises:
         ValueError: another word.
@@ -33,20 +60,20 @@ def parse_choice(text: str) -> Choice:
     match = re.fullmatch(r"window:(\d{1,4})", text)
     if match and int(match[1]) >= 2:
         return Choice("window", int(match[1]))
-    for mode in ("pinned", "last-good", "run"):
+    for mode in ("series", "pinned", "last-good", "run"):
         if text == mode:
             return Choice(mode)
-    raise ValueError(f"{text!r} was given; expected pinned, last-good, window:N (N of 2 or more) or run")
+    raise ValueError(f"{text!r} was given; expected series, pinned, last-good, window:N (N of 2 or more) or run")
 
 
 def check_metrics(names: Sequence[str]) -> None:
-    """Look whether all are figures that a run can have.
+    """Check that all names are metrics that a run can have.
 
     Raises:
-        ValueError: one is none.
+        ValueError: a name is not a metric.
     """
     for name in names:
         if name not in METRICS:
             close = difflib.get_close_matches(name, METRICS, n=1)
-            meant = f' (did you mean "{close[0]}"?)' if close else f"; known are {', '.join(METRICS)}"
-            raise ValueError(f"{name!r} is no metric{meant}")
+            hint = f' (did you mean "{close[0]}"?)' if close else f"; known are {', '.join(METRICS)}"
+            raise ValueError(f"{name!r} is no metric{hint}")

@@ -1,4 +1,4 @@
-"""What keeps a night from harming another: one at a time, not for ever, and a hook that can't hang it."""
+"""Keeps nights from harming each other: a lock, a time limit, and a hook that cannot hang the night."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from driver.errors import BenchError, ExitCode
+from nightly.errors import NightError, TimeLimitError
 from records import JsonObject
 
 HOOK_TIMEOUT_S = 60.0
@@ -23,10 +23,10 @@ HOOK_TIMEOUT_S = 60.0
 
 @contextlib.contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Hold the lock of the nightly comparison; it goes with the process, however that ends.
+    """Hold the lock of the nightly comparison. The lock ends with its process, however that ends.
 
     Raises:
-        BenchError: another one holds it (exit code 4), naming it.
+        NightError: another one holds it (exit code 4), naming it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as lock:
@@ -35,15 +35,11 @@ def only_one(path: Path) -> Iterator[None]:
         except BlockingIOError:
             lock.seek(0)
             holder = re.sub(r"[^ -~]", "", lock.read(80))
-            raise BenchError(f"another nightly comparison is running ({holder or 'unknown'}); lock {path}") from None
+            raise NightError(f"another nightly comparison is running ({holder or 'unknown'}); lock {path}") from None
         lock.truncate(0)
         lock.write(f"pid {os.getpid()}")
         lock.flush()
         yield
-
-
-class TimeLimitError(BaseException):
-    """The time limit passed. Not an `Exception`, so that every `with` on the way out stops what it started."""
 
 
 @contextlib.contextmanager
@@ -70,11 +66,11 @@ def parse_duration(text: str) -> float:
     """Seconds of `90`, `90s`, `45m`, `3h`.
 
     Raises:
-        BenchError: something else, or nothing positive (exit code 2).
+        ValueError: something else, or nothing positive.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not match or float(match[1]) <= 0:
-        raise BenchError(f"time limit {text!r}: use seconds, or a number with s, m or h, such as 3h", ExitCode.USAGE)
+        raise ValueError(f"time limit {text!r}: use seconds, or a number with s, m or h, such as 3h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 

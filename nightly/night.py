@@ -7,33 +7,30 @@ they are judged, and its verdict before anybody is told.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from driver.errors import BenchError, ExitCode
-from driver.profile.read import Profile
-from driver.run.manifest import utc_now
-from nightly.aftermath import old_nights, recent_shifts, void_reasons
-from nightly.gate_rules import Choice
-from nightly.guard import TimeLimitError, only_one, time_limit
+from nightly.errors import NightError, TimeLimitError, describe_error
+from nightly.gate_rules import GateRules
+from nightly.guard import only_one, time_limit
 from nightly.history.store import GateRow, History, HistoryError, read_run
+from nightly.history.trends import recent_shifts
 from nightly.judgement import Judge
-from nightly.measurement import Measure, Measured, remove_old_folders, tonight_only
-from nightly.outcome import in_words
+from nightly.measurement import Measure, Measured
 from nightly.result import Finding, NightResult
+from records.exit_codes import ExitCode
 
 
 @dataclass(frozen=True, slots=True)
 class NightlyOptions:
-    """How a night is run. `engines` empty means all of the profile; `keep` is a number of nights whose folders stay."""
+    """How a night is run. `keep` is the number of nights whose run folders stay."""
 
     history: Path
     out: Path
-    choice: Choice
-    threshold: float
-    engines: tuple[str, ...] = ()
+    rules: GateRules
     time_limit_s: float | None = None
     confirm: bool = True
     keep: int | None = None
@@ -42,134 +39,147 @@ class NightlyOptions:
 Report = Callable[[NightResult], None]
 
 
-def nightly(
-    profile: Profile, options: NightlyOptions, measure: Measure, report: Report, *, now: str | None = None
-) -> NightResult:
-    """Run one night; `report` is called once with its result, also where the night fails, before the error is raised.
+def nightly(options: NightlyOptions, measure: Measure, report: Report, *, now: str) -> NightResult:
+    """Run one night that begins at `now` (ISO 8601, UTC).
+
+    `report` is called once with the result, also where the night fails, before the error is raised.
 
     Raises:
-        BenchError: the profile can't be judged (exit code 2); another nightly holds the lock, the run failed, or the
-            time limit passed (exit code 4).
+        NightError: the rules cannot be judged (exit code 2); another nightly holds the lock, or the time limit passed
+            (exit code 4); the second measurement is void (exit code 3).
         HistoryError: the history cannot be read or written.
     """
-    profile = tonight_only(profile, options.engines)
-    if options.choice.mode == "run" and len(profile.engines) < 2:
-        raise BenchError("baseline run: needs two engines in tonight's run", ExitCode.USAGE)
+    rules = options.rules
+    if rules.choice.mode == "run" and len(rules.engines) < 2:
+        raise NightError("baseline run: needs two engines in tonight's run", ExitCode.USAGE)
     with only_one(options.history.with_name(f"{options.history.name}.lock")):
-        created = now or utc_now()
-        stamp = "".join(char for char in created if char.isdigit())
-        result = NightResult(f"{profile.name[:32]}-nightly-{stamp}", profile.name, str(options.choice))
+        stamp = "".join(char for char in now if char.isdigit())
+        result = NightResult(f"{rules.profile[:32]}-nightly-{stamp}", rules.profile, str(rules.choice))
         try:
             with History(options.history) as history:
                 history.mark_abandoned()
                 try:
-                    _one_night(history, profile, options, measure, result, created)
+                    _Night(history, options, measure, result, now).run()
                 except BaseException as error:
                     with contextlib.suppress(HistoryError):
-                        history.end(result.run_id, exit_code=in_words(error)[1], note=in_words(error)[0])
+                        note, code = describe_error(error)
+                        history.end(result.run_id, exit_code=code, note=note)
                     raise
         except BaseException as error:
-            result.failure, result.exit_code = in_words(error)
+            result.failure, result.exit_code = describe_error(error)
             result.status = "partial" if result.status == "running" else result.status
             report(result)
             if isinstance(error, TimeLimitError):
-                raise BenchError(result.failure, ExitCode.FAILURE) from None
+                raise NightError(result.failure) from None
             raise
         report(result)
     return result
 
 
-def _one_night(
-    history: History, profile: Profile, options: NightlyOptions, measure: Measure, result: NightResult, created: str
-) -> None:
-    ends = None if options.time_limit_s is None else time.monotonic() + options.time_limit_s
-    run = _measured(history, profile, measure, result.run_id, "nightly", None, created, ends)
-    result.run_id = run.folder.run_id
-    result.status = history.get(result.run_id).status
-    result.report = str(run.report) if run.report else None
-    if result.status == "void":
-        result.void = void_reasons(run)
-        result.exit_code = int(ExitCode.VOID)
-        history.add_gates(result.run_id, [], result.exit_code)
-        return
-    judge = Judge(history, profile, options.choice, options.threshold)
-    found = judge.night(result.run_id)
-    result.findings, result.breaks, result.builds = found.findings, found.breaks, found.builds
-    slower = result.by_verdict("regression")
-    if slower:
-        # Until a second measurement has spoken it is a suspicion, whatever happens from here on.
-        result.findings = [replace(f, verdict="suspected") if f in slower else f for f in result.findings]
-        _keep(history, result, ExitCode.REGRESSION)
-        if options.confirm:
-            _confirm(history, profile, judge, measure, result, found.findings, created, ends)
-    failed = result.by_verdict("regression", "suspected") or not run.all_ok
-    _keep(history, result, ExitCode.REGRESSION if failed else ExitCode.DONE)
-    result.trends = recent_shifts(history, profile)
-    if options.keep is not None:
-        remove_old_folders(options.out, old_nights(history, profile, options.keep))
+class _Night:
+    """One night in progress: measures, judges and confirms, and fills the result."""
+
+    def __init__(
+        self, history: History, options: NightlyOptions, measure: Measure, result: NightResult, now: str
+    ) -> None:
+        self.history = history
+        self.options = options
+        self.measure = measure
+        self.result = result
+        self.now = now
+        limit = options.time_limit_s
+        self.deadline = None if limit is None else time.monotonic() + limit
+        self.judge = Judge(history, options.rules)
+
+    def run(self) -> None:
+        """Run the night from its measurement to its verdict."""
+        history, result = self.history, self.result
+        run = self._measured(self.options.rules, result.run_id, "nightly", None)
+        result.run_id = run.folder.run_id
+        result.status = history.get(result.run_id).status
+        result.report = str(run.report) if run.report else None
+        if result.status == "void":
+            result.void = run.void_reasons()
+            result.exit_code = int(ExitCode.VOID)
+            history.add_gates(result.run_id, [], result.exit_code)
+            return
+        night = self.judge.night(result.run_id)
+        result.findings, result.breaks, result.builds = night.findings, night.breaks, night.builds
+        if any(finding.wants_confirmation for finding in night.findings):
+            # Until a second measurement has spoken it is a suspicion, whatever happens from here on.
+            result.findings = [
+                replace(f, verdict="suspected") if f.wants_confirmation and f.verdict == "regression" else f
+                for f in night.findings
+            ]
+            self._keep(ExitCode.REGRESSION)
+            if self.options.confirm:
+                self._confirm(night.findings)
+        failed = result.failing or not run.all_ok
+        self._keep(ExitCode.REGRESSION if failed else ExitCode.DONE)
+        result.trends = recent_shifts(history, self.options.rules.profile, self.options.rules.metrics)
+        if self.options.keep is not None:
+            _remove_folders(self.options.out, history.nights_beyond(self.options.rules.profile, self.options.keep))
+
+    def _confirm(self, findings: list[Finding]) -> None:
+        """Measure the engines and cells that look slower once more, and keep only what is confirmed."""
+        rules = self.options.rules
+        slower = [finding for finding in findings if finding.wants_confirmation]
+        engines = {finding.engine for finding in slower}
+        if rules.choice.mode == "run":
+            engines.add(rules.baseline_engine)
+        again = rules.only(sorted(engines), [finding.cell for finding in slower])
+        second = self._measured(again, f"{self.result.run_id}-confirm", "confirmation", self.result.run_id)
+        second_id = second.folder.run_id
+        status = self.history.get(second_id).status
+        if status != "complete":
+            raise NightError(
+                f"{second.folder.path}: the second measurement is {status}; the regression stays a suspicion",
+                ExitCode.VOID,
+            )
+        if self.history.same_figures(self.result.run_id, second_id):
+            raise NightError(
+                f"{second.folder.path}: holds the figures of the first measurement, so it confirms nothing; "
+                "the second measurement must be another run",
+                ExitCode.USAGE,
+            )
+        self.result.findings = self.judge.confirm(self.result.run_id, second_id, findings)
+
+    def _measured(self, rules: GateRules, run_id: str, kind: str, confirms: str | None) -> Measured:
+        """Measure and import one run. One that does not reach its end stays in the history as partial."""
+        history = self.history
+        history.begin(run_id, self.now, rules.profile, kind, confirms)
+        try:
+            with time_limit(None if self.deadline is None else self.deadline - time.monotonic()):
+                run = self.measure(rules, run_id)
+            imported = read_run(run.folder)
+            if run.folder.run_id != run_id:
+                # Measured before, under a name of its own.
+                history.forget(run_id)
+            imported.kind, imported.confirms = kind, confirms
+            history.add(imported, requests_failed=not run.all_ok)
+        except BaseException as error:
+            with contextlib.suppress(HistoryError):
+                note, code = describe_error(error)
+                history.end(run_id, status="partial", exit_code=code, note=note)
+            raise
+        return run
+
+    def _keep(self, code: ExitCode) -> None:
+        self.result.exit_code = int(code)
+        rows = []
+        for f in self.result.findings:
+            low, high = f.ci or (None, None)
+            rows.append(
+                GateRow(
+                    f.engine, f.cell, f.metric, f.baseline, f.ratio, low, high, f.limit, f.verdict, f.evidence, f.since
+                )
+            )
+        self.history.add_gates(self.result.run_id, rows, self.result.exit_code)
 
 
-def _confirm(
-    history: History,
-    profile: Profile,
-    judge: Judge,
-    measure: Measure,
-    result: NightResult,
-    findings: list[Finding],
-    created: str,
-    ends: float | None,
-) -> None:
-    """Measure the engines and cells that look slower once more, and keep only what is borne out."""
-    slower = [finding for finding in findings if finding.verdict == "regression"]
-    engines = {finding.engine for finding in slower}
-    if judge.choice.mode == "run":
-        engines.add(profile.baseline)
-    cells = tuple(c.label for c in profile.cells if any(f.cell == c.label for f in slower))
-    again = tonight_only(profile, tuple(sorted(engines)), cells)
-    second = _measured(
-        history, again, measure, f"{result.run_id}-confirm", "confirmation", result.run_id, created, ends
-    )
-    if history.get(second.folder.run_id).status != "complete":
-        status = history.get(second.folder.run_id).status
-        raise BenchError(
-            f"{second.folder.path}: the second measurement is {status}; the regression stays a suspicion", ExitCode.VOID
-        )
-    result.findings = judge.confirm(result.run_id, second.folder.run_id, findings)
-
-
-def _measured(
-    history: History,
-    profile: Profile,
-    measure: Measure,
-    run_id: str,
-    kind: str,
-    confirms: str | None,
-    created: str,
-    ends: float | None,
-) -> Measured:
-    """Measure and import one run; one that does not reach its end stays in the history as partial, with the reason."""
-    history.begin(run_id, created, profile.name, kind, confirms)
-    try:
-        with time_limit(None if ends is None else ends - time.monotonic()):
-            run = measure(profile, run_id)
-        imported = read_run(run.folder)
-        if run.folder.run_id != run_id:
-            # Measured before, under a name of its own.
-            history.forget(run_id)
-        imported.kind, imported.confirms = kind, confirms
-        history.add(imported)
-    except BaseException as error:
-        with contextlib.suppress(HistoryError):
-            note, code = in_words(error)
-            history.end(run_id, status="partial", exit_code=code, note=note)
-        raise
-    return run
-
-
-def _keep(history: History, result: NightResult, code: ExitCode) -> None:
-    result.exit_code = int(code)
-    rows = []
-    for f in result.findings:
-        low, high = f.ci or (None, None)
-        rows.append(GateRow(f.engine, f.cell, f.metric, f.baseline, f.ratio, low, high, f.limit, f.verdict, f.evidence))
-    history.add_gates(result.run_id, rows, result.exit_code)
+def _remove_folders(out: Path, run_ids: list[str]) -> None:
+    """Delete run folders by id under the output folder; nothing that is not a run's folder."""
+    for run_id in run_ids:
+        path = out / run_id
+        if path.parent == out and (path / "run.json").is_file() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)

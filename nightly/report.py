@@ -2,45 +2,79 @@
 
 from __future__ import annotations
 
-from nightly.history.terminal_text import columns, figure, printable
+from collections.abc import Iterable, Sequence
+
+from nightly.baseline import FAILING
 from nightly.result import Finding, NightResult
 from reporting.escape import markdown as md
+from reporting.escape import one_line
+from reporting.format import UNKNOWN, count
 from reporting.junit import Case, Outcome, junit_xml
-from reporting.terms import metric_phrase
-from scoring.metrics import unit_and_better
+from reporting.terms import metric_name
 
 _LIMIT = 500
 """Longer texts are cut: evidence can name every fact of a host."""
-_ORDER = ("regression", "suspected", "unconfirmed", "improved", "ok", "not judged")
+_ORDER = ("regression", "missing", "suspected", "unconfirmed", "improved", "too young", "ok", "not judged")
+_NOTES = (
+    ("Regressions", lambda result: [finding.sentence for finding in result.failing]),
+    ("Void", lambda result: result.void),
+    ("Series broken", lambda result: result.breaks),
+    ("New build", lambda result: result.builds),
+    ("Level changed lately", lambda result: result.trends),
+)
 
 
 def terminal(result: NightResult) -> list[str]:
-    """The night as plain lines."""
+    """The night as plain lines: the headline, every other regression, what changed, and the figures."""
     text = [printable(result.headline)]
-    text += [f"  {printable(note)}" for note in [*result.void[1:], *result.breaks, *result.builds, *result.trends]]
+    notes = [
+        *[f.sentence for f in result.failing[1:]],
+        *result.void[1:],
+        *result.breaks,
+        *result.builds,
+        *result.trends,
+    ]
+    text += [f"  {printable(note)}" for note in notes]
     if result.findings:
-        rows = [_row(finding) for finding in _sorted(result.findings)]
-        text += columns(_HEADER, rows, limit=90)
+        text += columns(_HEADER, [_row(finding) for finding in _sorted(result.findings)], limit=90)
+    if result.report:
+        text.append(printable(f"report: {result.report}"))
     return text
+
+
+def printable(text: object) -> str:
+    """The text in one line, whole, with whatever could move a cursor or hide made visible."""
+    return one_line(text, None)
+
+
+def columns(header: Sequence[str], rows: Iterable[Sequence[object]], *, limit: int = 40) -> list[str]:
+    """Rows as lines of aligned columns; None is shown as a dash, a long value is cut with an ellipsis."""
+    table = [list(header)] + [
+        [UNKNOWN if value is None else _cut(printable(value), limit) for value in row] for row in rows
+    ]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    return ["  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def markdown(result: NightResult) -> str:
     """The night for a CI summary; every word that came from a run is inert in it, and cut where it is long."""
     text = [f"## Nightly {_md(result.profile)}: {_md(result.headline)}", ""]
     text.append(f"Run {_md(result.run_id)}, baseline {_md(result.baseline)}, exit code {result.exit_code}.")
-    for title, notes in (
-        ("Void", result.void),
-        ("Series broken", result.breaks),
-        ("New build", result.builds),
-        ("Level changed lately", result.trends),
-    ):
+    if result.report:
+        text += ["", f"Report: {_md(result.report)}"]
+    for title, notes_of in _NOTES:
+        notes = notes_of(result)
         text += ["", f"**{title}**", "", *(f"- {_md(note)}" for note in notes[:20])] if notes else []
     if result.findings:
         text += ["", "| " + " | ".join(_HEADER) + " |", "|" + " --- |" * len(_HEADER)]
         shown = _sorted(result.findings)
         text += ["| " + " | ".join(_md(value) for value in _row(finding)) + " |" for finding in shown[:100]]
         if len(shown) > 100:
-            text.append(f"\n{len(shown) - 100} more are in the history.")
+            text.append(f"\n{count(len(shown) - 100, 'more figure')} in the history.")
     return "\n".join([*text, ""])
 
 
@@ -50,37 +84,23 @@ def junit(result: NightResult) -> str:
     if result.failure is None:
         void = "; ".join(result.void)
         cases.append(Case("nightly", "the comparison is fair", void or "No check failed.", "error" if void else None))
-    outcomes: dict[str, Outcome] = {"regression": "failure", "suspected": "failure", "not judged": "skipped"}
-    cases += [
-        Case(f"{f.engine}.{f.cell}", f.metric, _sentence(f), outcomes.get(f.verdict)) for f in _sorted(result.findings)
-    ]
+    outcomes: dict[str, Outcome] = {"not judged": "skipped", "too young": "skipped"}
+    outcomes |= dict.fromkeys(FAILING, "failure")
+    for finding in _sorted(result.findings):
+        message = f"{finding.verdict}: {finding.sentence}; {finding.evidence}"
+        message += f"; report: {result.report}" if result.report and finding.verdict in FAILING else ""
+        group = f"{finding.engine}.{finding.cell}"
+        cases.append(Case(group, finding.metric, message, outcomes.get(finding.verdict)))
     return junit_xml(f"nightly {result.profile}", {f"nightly {result.profile}": cases})
-
-
-def _sentence(finding: Finding) -> str:
-    """One decision in words, with names and units: "concurrent_4.perf: output throughput of b was ..."."""
-    unit = "" if finding.metric == "accuracy" else unit_and_better(finding.metric)[0]
-    what = "accuracy" if finding.metric == "accuracy" else metric_phrase(finding.metric)
-    tonight, before, second = (
-        f"{figure(value)} {unit}".strip() for value in (finding.tonight, finding.before, finding.second)
-    )
-    text = f"{finding.cell}: {what} of {finding.engine} is {tonight} tonight, {before} before"
-    text += f", {second} when measured again" if finding.second is not None else ""
-    if finding.ratio is not None:
-        name = "difference" if finding.metric == "accuracy" else "speed ratio"
-        ends = f" [{finding.ci[0]:.3f}, {finding.ci[1]:.3f}]" if finding.ci else ""
-        limit = f", fails below {finding.limit:.3f}" if finding.limit is not None else ""
-        text += f"; {name} {finding.ratio:.3f}{ends}{limit}"
-    return f"{text}; {finding.verdict}{f': {finding.evidence}' if finding.evidence else ''}"
 
 
 _HEADER = (
     "engine",
     "cell",
-    "metric",
+    "figure",
     "verdict",
     "speed ratio",
-    "95% interval",
+    "interval",
     "fails below",
     "before",
     "tonight",
@@ -94,15 +114,15 @@ def _row(finding: Finding) -> list[str]:
     return [
         finding.engine,
         finding.cell,
-        finding.metric,
+        metric_name(finding.metric),
         finding.verdict,
-        "-" if finding.ratio is None else format(finding.ratio, places),
-        "-" if finding.ci is None else f"[{finding.ci[0]:.3f}, {finding.ci[1]:.3f}]",
+        UNKNOWN if finding.ratio is None else format(finding.ratio, places),
+        UNKNOWN if finding.ci is None else f"[{finding.ci[0]:.3f}, {finding.ci[1]:.3f}]",
         # + 0.0: a limit of minus nothing is nothing.
-        "-" if finding.limit is None else format(round(finding.limit, 3) + 0.0, places),
-        figure(finding.before),
-        figure(finding.tonight),
-        figure(finding.second),
+        UNKNOWN if finding.limit is None else format(round(finding.limit, 3) + 0.0, places),
+        finding.level(finding.before),
+        finding.level(finding.tonight),
+        finding.level(finding.second),
         finding.evidence,
     ]
 

@@ -1,35 +1,76 @@
-"""What came out of a night, as one object that every report is made from."""
+"""The result of a night as one object that every report is made from."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
-from driver.errors import ExitCode
+from nightly.baseline import FAILING
 from records import JsonObject
-from reporting.format import count
+from records.exit_codes import ExitCode
+from reporting.format import count, quantity, share
+from reporting.terms import metric_phrase
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The decision on one figure of one engine and cell (or on its answers).
+    """The decision on one figure of one engine and cell (or on its answers, where `metric` is accuracy).
 
-    `verdict` is ok, improved, regression (confirmed), suspected (no second measurement could be made), unconfirmed (the
-    second one did not bear it out) or not judged. `ratio` is the speed ratio against the baseline, below 1 slower; for
-    `metric` = accuracy it is the difference.
+    `verdict` is one of
+    - ok, improved, regression (confirmed);
+    - missing: earlier nights have this figure and tonight lacks it;
+    - suspected: a regression that no second measurement could confirm;
+    - unconfirmed: the second measurement did not show it;
+    - too young: the series has too few nights to be called ok;
+    - not judged: there is nothing to hold it against.
+
+    `ratio` is the speed ratio against the baseline, below 1 slower; for accuracy it is the difference. `limit` is what
+    it must fall below in one night to be a regression. `since` is the first run on the new level. `standing` says that
+    the regression was confirmed by an earlier night and is still open.
     """
 
     engine: str
     cell: str
     metric: str
     verdict: str
-    baseline: str | None
-    ratio: float | None
-    ci: tuple[float, float] | None
-    limit: float | None
-    before: float | None
-    tonight: float | None
-    second: float | None
-    evidence: str
+    baseline: str | None = None
+    ratio: float | None = None
+    ci: tuple[float, float] | None = None
+    limit: float | None = None
+    before: float | None = None
+    tonight: float | None = None
+    second: float | None = None
+    evidence: str = ""
+    since: str | None = None
+    unit: str | None = None
+    standing: bool = False
+
+    @property
+    def wants_confirmation(self) -> bool:
+        """Whether a second measurement should look at this figure again."""
+        return self.verdict in ("regression", "missing") and not self.standing
+
+    @property
+    def change(self) -> str:
+        """The change in words: "8.1% slower (135 tok/s -> 124 tok/s)"."""
+        levels = f"({self.level(self.before)} -> {self.level(self.tonight)})"
+        if self.verdict == "missing":
+            return f"is missing tonight (it was {self.level(self.before)})"
+        if self.ratio is None:
+            return levels
+        if self.metric == "accuracy":
+            return f"{100 * abs(self.ratio):.1f} points {'worse' if self.ratio < 0 else 'better'} {levels}"
+        return f"{100 * abs(1 - self.ratio):.1f}% {'slower' if self.ratio < 1 else 'faster'} {levels}"
+
+    @property
+    def sentence(self) -> str:
+        """Engine, cell, figure, change, and since when."""
+        since = f", since {self.since}" if self.since else ""
+        what = "accuracy" if self.metric == "accuracy" else metric_phrase(self.metric)
+        return f"{self.engine}, {self.cell}: {what} {self.change}{since}"
+
+    def level(self, value: float | None) -> str:
+        """One of the finding's figures with its unit."""
+        return share(value) if self.metric == "accuracy" else quantity(value, self.unit)
 
 
 @dataclass(slots=True)
@@ -54,27 +95,47 @@ class NightResult:
         return [finding for finding in self.findings if finding.verdict in verdicts]
 
     @property
+    def failing(self) -> list[Finding]:
+        """The findings that fail the night, the largest loss first."""
+        found = self.by_verdict(*FAILING)
+        return sorted(found, key=lambda f: (f.verdict == "missing", 1.0 if f.ratio is None else f.ratio))
+
+    @property
     def headline(self) -> str:
-        """The night in one line."""
+        """The night in one line; a regression is named with its figure."""
         if self.failure is not None:
             return f"FAILED: {self.failure}"
         if self.status == "void":
             return f"VOID: {self.void[0] if self.void else 'an audit check failed'}"
-        if found := self.by_verdict("regression"):
-            return f"REGRESSION: {len(found)} of {len(self.findings)} figures, confirmed by a second measurement"
-        if found := self.by_verdict("suspected"):
-            return f"REGRESSION SUSPECTED: {len(found)} of {len(self.findings)} figures, not measured again"
+        if failing := self.failing:
+            more = f"; and {count(len(failing) - 1, 'more figure')}" if len(failing) > 1 else ""
+            if self.by_verdict("regression"):
+                word = "REGRESSION" if any(not f.standing for f in failing) else "REGRESSION STILL OPEN"
+            else:
+                word = "FIGURE MISSING" if self.by_verdict("missing") else "REGRESSION SUSPECTED, not measured again"
+            return f"{word}: {failing[0].sentence}{more}"
         if self.exit_code == ExitCode.REGRESSION:
             return "REQUESTS FAILED: measured requests ended in errors"
-        judged = [finding for finding in self.findings if finding.verdict != "not judged"]
-        if not judged:
+        return self._good
+
+    @property
+    def _good(self) -> str:
+        judged = self.by_verdict("ok", "improved", "unconfirmed")
+        young = self.by_verdict("too young")
+        if not judged and not young:
             return "NO BASELINE: measured and kept; nothing to compare with yet"
-        seen = len(self.by_verdict("unconfirmed"))
-        more = f"; {seen} looked slower, and did not when measured again" if seen else ""
-        left = len(self.findings) - len(judged)
-        more += f"; {left} not judged" if left else ""
-        return f"OK: no regression in {count(len(judged), 'figure')}{more}"
+        if not judged:
+            lowest = min((f.limit for f in young if f.limit is not None), default=None)
+            held = "" if lowest is None else f"; only a loss of more than {100 * (1 - lowest):.0f}% would show"
+            return f"TOO YOUNG TO JUDGE: too few nights to know the noise of this series{held}"
+        notes = [f"{count(len(young), 'figure')} too young to judge"] if young else []
+        if seen := len(self.by_verdict("unconfirmed")):
+            notes.append(f"{seen} looked slower, and did not when measured again")
+        if left := len(self.by_verdict("not judged")):
+            notes.append(f"{left} not judged")
+        return "; ".join([f"OK: no regression in {count(len(judged), 'figure')}", *notes])
 
     def to_json(self) -> JsonObject:
         """The result for `--json`, `--notify` and scripts."""
-        return {"schema": 1, "headline": self.headline, **asdict(self)}
+        failing = [finding.sentence for finding in self.failing]
+        return {"schema": 2, "headline": self.headline, "regressions": failing, **asdict(self)}

@@ -16,7 +16,7 @@ ALLOWED = {
     "engines": {"records"},
     "load": {"records", "workloads"},
     "locustfiles": {"load"},
-    "nightly": {"records", "scoring", "reporting", "driver"},
+    "nightly": {"records", "scoring", "reporting"},
     "driver": {"records", "workloads", "scoring", "reporting", "engines", "nightly"},
     "run_bench": {"driver"},
 }

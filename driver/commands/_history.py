@@ -1,4 +1,4 @@
-"""What the commands share that keep or read the history: where it is, how it is opened, how its errors are told."""
+"""Shared by the commands `nightly` and `history`: the option for the file, opening it, and its errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import click
 
 from driver.errors import BenchError, ExitCode
 from driver.run.plan import DEFAULT_OUT
+from nightly.errors import NightError
 from nightly.history.store import VERSION, History, HistoryError
-from nightly.history.terminal_text import printable
+from nightly.report import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,12 +35,14 @@ def option(name: str) -> Callable[[F], F]:
 
 
 def one_line_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """A `HistoryError` becomes the command line's own one-line error, exit code 4."""
+    """Turn the errors of the history and of the night into the command line's own one-line error."""
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
+        except NightError as error:
+            raise BenchError(printable(error.message), error.exit_code) from None
         except HistoryError as error:
             raise BenchError(printable(error), ExitCode.FAILURE) from None
 

@@ -18,8 +18,8 @@ from driver.run.manifest import utc_now
 from driver.shell_completion import RunArgument
 from nightly.history.export import export_csv, otava_config
 from nightly.history.store import History, HistoryError, read_run, require_history
-from nightly.history.terminal_text import columns, printable
 from nightly.history.trends import lines, to_json, trends
+from nightly.report import columns, printable
 from reporting.format import count
 
 

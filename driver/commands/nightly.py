@@ -11,12 +11,13 @@ import click
 from driver.commands import _history, _shared
 from driver.commands._history import one_line_errors
 from driver.errors import BenchError, ExitCode
+from driver.nightly_measurement import gate_rules, measure_with, part_of, take_measured
 from driver.profile.read import find_profile, load_profile
+from driver.run.manifest import utc_now
 from driver.shell_completion import ProfileArgument
 from nightly import report as reports
 from nightly.gate_rules import parse_choice
 from nightly.guard import notify, parse_duration
-from nightly.measurement import measure_with, take_measured
 from nightly.night import NightlyOptions, nightly
 from nightly.result import NightResult
 from records import write_text
@@ -26,7 +27,7 @@ from records import write_text
 @click.argument("profile", type=ProfileArgument(path_type=Path))
 @click.option(
     "--baseline",
-    help="pinned, last-good, window:N, or run (two engines tonight). Default: the profile's gate.baseline (window:7).",
+    help="series, pinned, last-good, window:N, or run (two engines tonight). Default: gate.baseline, else series.",
 )
 @click.option("--engine", "engines", multiple=True, help="Run only this engine; may be repeated.")
 @_history.option("history")
@@ -88,18 +89,21 @@ def command(
         choice = parse_choice(baseline or loaded.gate.baseline)
     except ValueError as error:
         raise BenchError(f"--baseline: {error}", ExitCode.USAGE) from None
-    limit = parse_duration(time_limit) if time_limit else loaded.gate.time_limit_s
+    try:
+        limit = parse_duration(time_limit) if time_limit else loaded.gate.time_limit_s
+    except ValueError as error:
+        raise BenchError(f"--time-limit: {error}", ExitCode.USAGE) from None
+    asked = part_of(loaded, engines)
+    out = out.resolve()  # The load process runs in another folder; cron may run this in any.
     options = NightlyOptions(
         history=history,
-        out=out.resolve(),  # The load process runs in another folder; cron may run this in any.
-        choice=choice,
-        threshold=threshold or loaded.gate.threshold,
-        engines=engines,
+        out=out,
+        rules=gate_rules(asked, choice, threshold),
         time_limit_s=limit,
         confirm=not no_confirm,
         keep=None if measured else keep,
     )
-    measure = take_measured(measured) if measured else measure_with(find_profile(profile), out.resolve(), quiet=as_json)
+    measure = take_measured(measured) if measured else measure_with(asked, find_profile(profile), out, quiet=as_json)
 
     def report(result: NightResult) -> None:
         # Also called when the night failed: whoever waits for a report gets one, and then the error.
@@ -113,7 +117,7 @@ def command(
         elif result.failure is None:
             click.echo("\n".join(reports.terminal(result)))
 
-    return nightly(loaded, options, measure, report).exit_code
+    return nightly(options, measure, report, now=utc_now()).exit_code
 
 
 def _write(result: NightResult, summary: Path | None, junit: Path | None) -> None:

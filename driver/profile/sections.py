@@ -22,7 +22,7 @@ from driver.profile.fields import (
 )
 from engines import KINDS
 from engines import check_options as check_engine_options
-from nightly.gate_rules import check_metrics, parse_choice
+from nightly.gate_rules import DEFAULT_BASELINE, check_metrics, parse_choice
 from records import cell_name, workload_name
 from scoring.metrics import DECIDING
 
@@ -178,7 +178,7 @@ class Gate(Section):
 
     threshold: Annotated[Number, Field(gt=0, lt=1)] = 0.03
     metrics: Listed[str] = DECIDING
-    baseline: str = "window:7"
+    baseline: str = DEFAULT_BASELINE
     time_limit_s: Seconds | None = None
 
     @field_validator("metrics")

@@ -1,4 +1,4 @@
-"""What the history holds: the rows that are imported, and the rows that are read."""
+"""The rows of the history: those that an import writes, and those that are read."""
 
 from __future__ import annotations
 
@@ -93,6 +93,13 @@ class RunInfo:
     pinned_utc: str | None
     exit_code: int | None
     note: str | None
+    place_utc: str | None = None
+    requests_failed: int = 0
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Sorts runs into their order; `place_utc` is set where the clock went back between two nights."""
+        return self.place_utc or self.created_utc, self.run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +117,7 @@ class GateRow:
     """One decision of a night.
 
     `ratio` is the speed ratio of tonight against the baseline (below 1 is slower); for answers it is the difference in
-    accuracy (below 0 is worse).
+    accuracy (below 0 is worse). `since` is the first run on the new level where the verdict is regression or improved.
     """
 
     engine: str
@@ -123,3 +130,4 @@ class GateRow:
     limit_ratio: float | None
     verdict: str
     evidence: str
+    since: str | None = None

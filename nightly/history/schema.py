@@ -1,10 +1,15 @@
-"""The history's tables, one migration step a version. A new file runs every step, so the old ones never rot."""
+"""The history's tables, one migration step per version, and how its file is opened, copied and written.
+
+A new file runs every step, so the old steps are tested by every new history.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 APPLICATION_ID = 0x454E4248
 """`ENBH`: tells our file from any other SQLite database before anything is written to it."""
@@ -50,7 +55,16 @@ CREATE INDEX run_by_time ON run(profile, created_utc);
 CREATE UNIQUE INDEX run_by_digest ON run(digest) WHERE digest IS NOT NULL;
 """
 
-STEPS = (_V1, _V2)
+# Version 3: since which run a regression stands, the place of a run whose clock went back, failed requests.
+_V3 = """
+ALTER TABLE gate ADD COLUMN since TEXT;
+ALTER TABLE run ADD COLUMN place_utc TEXT;
+ALTER TABLE run ADD COLUMN requests_failed INTEGER NOT NULL DEFAULT 0;
+UPDATE run SET requests_failed = 1 WHERE exit_code = 1 AND NOT EXISTS(
+    SELECT 1 FROM gate WHERE gate.run_id = run.run_id AND gate.verdict IN ('regression', 'suspected'));
+"""
+
+STEPS = (_V1, _V2, _V3)
 VERSION = len(STEPS)
 
 
@@ -102,3 +116,57 @@ def migrate(connection: sqlite3.Connection, path: Path, *, backup: bool = True) 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def copy_in_memory(path: Path) -> sqlite3.Connection:
+    """A copy at this version of a history that may be older; the file itself is only read.
+
+    Raises:
+        HistoryError: no such file, or not a history.
+        sqlite3.Error: it cannot be read.
+    """
+    if not path.is_file():
+        raise HistoryError(f"{path}: no such file")
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as disk:
+            disk.backup(copy)
+        if int(copy.execute("PRAGMA user_version").fetchone()[0]) == 0:
+            raise HistoryError(f"{path}: not a history of enginebench")
+        migrate(copy, path, backup=False)
+    except BaseException:
+        copy.close()
+        raise
+    return copy
+
+
+def insert(
+    db: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any]], *, update: Sequence[str] = ()
+) -> None:
+    """Insert rows that all have the first one's keys; `update` names columns to overwrite where the run is known."""
+    if not rows:
+        return
+    keys = list(rows[0])
+    sql = f"INSERT INTO {table}({', '.join(keys)}) VALUES({', '.join(':' + key for key in keys)})"
+    if update:
+        sql += " ON CONFLICT(run_id) DO UPDATE SET " + ", ".join(f"{key} = excluded.{key}" for key in update)
+    db.executemany(sql, rows)
+
+
+@contextmanager
+def one_line(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and of the file system into a `HistoryError`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        hint = ""
+        if "full" in text or "disk I/O" in text:
+            hint = "; is the disk full? Nothing of this change was kept, what was there before is whole"
+        elif "locked" in text:
+            hint = "; another program holds it, try again later"
+        elif "not a database" in text or "malformed" in text:
+            hint = "; put it aside and start anew, or restore a copy"
+        raise HistoryError(f"{path}: history: {text}{hint}") from None
+    except OSError as error:
+        raise HistoryError(f"{path}: history: {error.strerror or error}") from None

@@ -1,10 +1,10 @@
-"""Which runs belong to one series: why two runs may not be compared, and a figure over the nights with its breaks."""
+"""A figure over the nights: which runs belong to one series, why others don't, and what each night said of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nightly.history.store import WHOLE_RUN, FigureRow, History, RunInfo
+from nightly.history.store import WHOLE_RUN, FigureRow, GateRow, History, RunInfo
 from scoring.comparability import engine_changes, host_changes
 
 
@@ -14,30 +14,39 @@ def breaks_between(history: History, before: RunInfo, after: RunInfo, engine: st
     A change of driver, kernel, clocks, GPU or CPU; of an engine's weights, slots or context; of what a cell asks. A new
     build, binary or argument of the engine is no break: it is what is being compared.
     """
-    found = host_changes(before.fingerprint, after.fingerprint)
+    changes = host_changes(before.fingerprint, after.fingerprint)
     left, right = (history.engines(run.run_id).get(engine) for run in (before, after))
     if left and right:
-        found += engine_changes(left.setup, right.setup)
+        changes += engine_changes(left.setup, right.setup)
     if cell is not None:
         was, now = (history.loads(run.run_id).get(cell) for run in (before, after))
         if was is None or now is None:
             # From before version 2: only the whole profile's hash tells whether the same was asked.
             if before.profile_sha256 != after.profile_sha256:
-                found.append("profile changed")
+                changes.append("profile changed")
         elif was != now:
-            found.append(f"load of {cell} changed (prompts, sampling, lengths or counts)")
-    return found
+            changes.append(f"load of {cell} changed (prompts, sampling, lengths or counts)")
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One night of one figure. `broken_by` says why it can't be compared with the point before."""
+    """One night of one figure. `broken_by` says why it can't be compared with the point before.
+
+    `value` is None where the night lacks the figure. `gate` is the night's decision on it, where it made one.
+    """
 
     run_id: str
     created_utc: str
-    value: float
+    value: float | None
     build: str | None
     broken_by: tuple[str, ...] = ()
+    gate: GateRow | None = None
+    pinned: bool = False
+
+    @property
+    def verdict(self) -> str | None:
+        return None if self.gate is None else self.gate.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +66,43 @@ class Series:
         return list(zip(starts, [*starts[1:], len(self.points)], strict=True))
 
 
+_Key = tuple[str, str, str, str]
+"""(profile, engine, cell, metric)"""
+
+
 def series_of(
-    history: History, metric: str, *, profile: str | None = None, engine: str | None = None, cell: str | None = None
+    history: History,
+    metric: str | None = None,
+    *,
+    profile: str | None = None,
+    engine: str | None = None,
+    cell: str | None = None,
 ) -> list[Series]:
-    """Every series of a metric, by profile, engine and cell. Void, partial and confirming runs are no part of one."""
+    """Every series of a metric (or of every metric), by profile, engine and cell.
+
+    Void, partial and confirming runs are no part of one. A night that lacks a figure which the gate missed has a point
+    without a value.
+    """
     runs = history.runs(profile=profile, where="status = 'complete' AND kind != 'confirmation'")
-    grouped: dict[tuple[str, str, str], list[tuple[RunInfo, FigureRow]]] = {}
+    units: dict[_Key, str | None] = {}
+    points: dict[_Key, list[Point]] = {}
+    last: dict[_Key, RunInfo] = {}
     for run in runs:
-        for figure in history.figures(run.run_id):
-            wanted = figure.metric == metric and figure.round == WHOLE_RUN
-            if wanted and engine in (None, figure.engine) and cell in (None, figure.cell):
-                grouped.setdefault((run.profile, figure.engine, figure.cell), []).append((run, figure))
-    found = []
-    for (of_profile, of_engine, of_cell), rows in sorted(grouped.items()):
-        points: list[Point] = []
-        for place, (run, figure) in enumerate(rows):
-            build = history.engines(run.run_id)[of_engine].build
-            broken = breaks_between(history, rows[place - 1][0], run, of_engine, of_cell) if place else []
-            points.append(Point(run.run_id, run.created_utc, figure.value, build, tuple(broken)))
-        found.append(Series(of_profile, of_engine, of_cell, metric, rows[-1][1].unit, tuple(points)))
-    return found
+        gates = {(gate.engine, gate.cell, gate.metric): gate for gate in history.gates(run.run_id)}
+        engines = history.engines(run.run_id)
+        whole = {(f.engine, f.cell, f.metric): f for f in history.figures(run.run_id) if f.round == WHOLE_RUN}
+        missing = {key: None for key, gate in gates.items() if gate.verdict == "missing" and key not in whole}
+        values: dict[tuple[str, str, str], FigureRow | None] = whole | missing
+        for (of_engine, of_cell, of_metric), row in sorted(values.items(), key=lambda item: item[0]):
+            if metric not in (None, of_metric) or engine not in (None, of_engine) or cell not in (None, of_cell):
+                continue
+            key = (run.profile, of_engine, of_cell, of_metric)
+            broken = breaks_between(history, last[key], run, of_engine, of_cell) if key in last else []
+            build = engines[of_engine].build if of_engine in engines else None
+            gate = gates.get((of_engine, of_cell, of_metric))
+            value = row.value if row else None
+            point = Point(run.run_id, run.created_utc, value, build, tuple(broken), gate, run.pinned_utc is not None)
+            points.setdefault(key, []).append(point)
+            last[key] = run
+            units[key] = row.unit if row else units.get(key)
+    return [Series(*key, units[key], tuple(points[key])) for key in sorted(points)]

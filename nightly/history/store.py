@@ -11,15 +11,13 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nightly.history.merge import copy_in_memory, take_over
-from nightly.history.read import GOOD, Reader
+from nightly.history.reader import GOOD, ORDER, Reader
 from nightly.history.rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, ImportedRun, QualityRow, RunInfo
 from nightly.history.run_import import own_comparisons, read_run
-from nightly.history.schema import VERSION, HistoryError
-from nightly.history.sql import insert, one_line
+from nightly.history.schema import VERSION, HistoryError, copy_in_memory, insert, one_line
 from records import JsonObject
 
 __all__ = [
@@ -38,12 +36,14 @@ __all__ = [
     "require_history",
 ]
 
+_TABLES = ("run", "engine", "cell", "figure", "quality", "gate")
+
 _DOOMED = f"""
 SELECT run_id FROM (
-    SELECT *, row_number() OVER (PARTITION BY profile ORDER BY created_utc DESC, run_id DESC) AS place,
-    max(CASE WHEN {GOOD} THEN created_utc END) OVER (PARTITION BY profile) AS last_good FROM run) AS run
-WHERE pinned_utc IS NULL AND status != 'running' AND created_utc IS NOT last_good
-AND (place > COALESCE(:keep, place) OR created_utc < COALESCE(:before, '')) ORDER BY created_utc
+    SELECT *, row_number() OVER (PARTITION BY profile ORDER BY {ORDER} DESC, run_id DESC) AS place,
+    max(CASE WHEN {GOOD} THEN {ORDER} END) OVER (PARTITION BY profile) AS last_good FROM run) AS run
+WHERE pinned_utc IS NULL AND status != 'running' AND {ORDER} IS NOT last_good
+AND (place > COALESCE(:keep, place) OR created_utc < COALESCE(:before, '')) ORDER BY {ORDER}
 """  # noqa: S608  only constants
 
 _REFRESHED = ("profile_sha256", "fingerprint", "status", "digest")
@@ -56,6 +56,8 @@ class History(Reader):
     def begin(self, run_id: str, created_utc: str, profile: str, kind: str, confirms: str | None = None) -> None:
         """Note that a run has started, so that one that is killed is seen afterwards.
 
+        A night follows the nights before it, also where the clock went back in between.
+
         Raises:
             HistoryError: the run is in the history already, or it cannot be written.
         """
@@ -63,7 +65,9 @@ class History(Reader):
             if self.find(run_id) is not None:
                 raise HistoryError(f"{self.path}: run {run_id} is there already")
             row = {"run_id": run_id, "created_utc": created_utc, "profile": profile, "kind": kind, "confirms": confirms}
-            insert(db, "run", [row | {"fingerprint": "{}", "status": "running"}])
+            newest = db.execute(f"SELECT max({ORDER}) FROM run WHERE profile = ? AND kind = ?", (profile, kind))  # noqa: S608
+            place = _after(newest.fetchone()[0], created_utc)
+            insert(db, "run", [row | {"fingerprint": "{}", "status": "running", "place_utc": place}])
 
     def end(
         self, run_id: str, *, status: str | None = None, exit_code: int | None = None, note: str | None = None
@@ -92,7 +96,7 @@ class History(Reader):
             )
         return found
 
-    def add(self, run: ImportedRun) -> bool:
+    def add(self, run: ImportedRun, *, requests_failed: bool = False) -> bool:
         """Import a run; again is harmless (the newest scoring of a run replaces the older, gates and pin stay).
 
         Returns:
@@ -109,6 +113,8 @@ class History(Reader):
             insert(
                 db, "run", [_run_columns(run)], update=_REFRESHED + (("kind", "confirms") if run.kind != "run" else ())
             )
+            if requests_failed:
+                db.execute("UPDATE run SET requests_failed = 1 WHERE run_id = ?", (run.run_id,))
             key = {"run_id": run.run_id}
             insert(db, "engine", [key | asdict(row) | {"setup": json.dumps(row.setup)} for row in run.engines])
             insert(db, "cell", [key | {"cell": cell, "load_sha256": load} for cell, load in run.cells.items()])
@@ -159,12 +165,32 @@ class History(Reader):
             source = copy_in_memory(other)
         try:
             with self._change() as db:
-                return take_over(source, db)
+                return _take_over(source, db)
         finally:
             source.close()
 
+    def same_figures(self, run_id: str, other_id: str) -> bool:
+        """Whether two runs hold the same figures to the last digit: then one is a copy of the other."""
+        one, other = (
+            {(f.engine, f.cell, f.metric, f.round): f.value for f in self.figures(each)} for each in (run_id, other_id)
+        )
+        shared = one.keys() & other.keys()
+        return bool(shared) and all(one[key] == other[key] for key in shared)
+
+    def nights_beyond(self, profile: str, keep: int) -> list[str]:
+        """Nights older than the newest `keep`, with their confirmations; pinned ones and the last good one stay."""
+        nights = self.runs(profile=profile, where="kind = 'nightly' AND status != 'running'")
+        good = self.runs(profile=profile, good=True)
+        staying = {run.run_id for run in nights[max(0, len(nights) - keep) :]} | {run.run_id for run in good[-1:]}
+        staying |= {run.run_id for run in nights if run.pinned_utc}
+        second = self.runs(profile=profile, where="kind = 'confirmation' AND status != 'running'")
+        return [run.run_id for run in nights if run.run_id not in staying] + [
+            run.run_id for run in second if run.confirms not in staying
+        ]
+
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
+        self._kept.clear()
         with one_line(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -194,3 +220,42 @@ def _run_columns(run: ImportedRun) -> JsonObject:
 
 def _packed(outcomes: Mapping[str, float] | None) -> str | None:
     return None if outcomes is None else json.dumps(outcomes, separators=(",", ":"))
+
+
+def _after(newest: str | None, created_utc: str) -> str | None:
+    """A place one second after the newest night, where a new night's clock is not after it; else None."""
+    if newest is None or newest < created_utc:
+        return None
+    return f"{datetime.fromisoformat(newest).astimezone(UTC) + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _take_over(source: sqlite3.Connection, target: sqlite3.Connection) -> tuple[list[str], list[str]]:
+    """Copy the runs that the target lacks, by content: the same run twice is one. The caller holds the transaction."""
+    names: dict[str, str] = {}
+    for run_id, digest in source.execute(
+        "SELECT run_id, digest FROM run WHERE status != 'running' ORDER BY created_utc"
+    ):
+        if digest and target.execute("SELECT 1 FROM run WHERE digest = ?", (digest,)).fetchone():
+            continue
+        mine = target.execute("SELECT digest FROM run WHERE run_id = ?", (run_id,)).fetchone()
+        if mine is not None and (digest is None or mine[0] is None):
+            # Without a digest on both sides (before version 2, or never finished) the id is all there is to go by.
+            continue
+        names[run_id] = run_id if mine is None else f"{run_id}.{digest[:8]}"
+    for run_id, name in names.items():
+        for table in _TABLES:
+            _copy(source, target, table, run_id, name, names)
+    return list(names.values()), [name for run_id, name in names.items() if name != run_id]
+
+
+def _copy(
+    source: sqlite3.Connection, target: sqlite3.Connection, table: str, run_id: str, name: str, names: dict[str, str]
+) -> None:
+    cursor = source.execute(f"SELECT * FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608  a constant
+    keys = [item[0] for item in cursor.description]
+    rows = [dict(zip(keys, row, strict=True)) | {"run_id": name} for row in cursor]
+    for row in rows:
+        for reference in ("confirms", "baseline", "since"):
+            if row.get(reference) in names:
+                row[reference] = names[row[reference]]
+    insert(target, table, rows)

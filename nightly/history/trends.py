@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from nightly.history.change_points import change_points
-from nightly.history.series import Point, Series, breaks_between, series_of
+from nightly.history.series import Point, Series, series_of
 from nightly.history.store import History
-from nightly.history.terminal_text import figure, printable
 from records import JsonObject
+from reporting.escape import one_line
+from reporting.format import figure
+from reporting.terms import metric_name
 from scoring.metrics import higher_is_better
 
-__all__ = [
-    "Point",
-    "Series",
-    "Shift",
-    "Trend",
-    "breaks_between",
-    "lines",
-    "series_of",
-    "to_json",
-    "trend",
-    "trends",
-]
+RECENT_NIGHTS = 14
+"""Changes of level within so many nights are shown with the night."""
+
+CHART_WIDTH = 41
+LEAST_SPAN = 0.08
+"""The scale of a chart spans at least so much of the level, so that noise does not look like a change."""
+
+MARKS = {"regression": "x", "suspected": "x", "missing": "x", "unconfirmed": "?", "improved": "+"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,78 +50,125 @@ def trend(series: Series, *, alpha: float = 0.01, least: float = 0.01) -> Trend:
 
     Args:
         series: the figure over the nights.
-        alpha: largest p-value of a change point (see `_history_change_points`).
+        alpha: largest p-value of a change point (see `change_points`).
         least: changes smaller than this share are not reported, however certain.
     """
     shifts = []
     for start, end in series.unbroken():
-        values = [point.value for point in series.points[start:end]]
+        measured = [(i, v) for i in range(start, end) if (v := series.points[i].value) is not None]
+        if not measured:
+            continue
+        values = [value for _, value in measured]
         # On the logarithm a change of 5% weighs the same at any level.
         scaled = [math.log(value) for value in values] if min(values) > 0 else values
-        found = [start + index for index in change_points(scaled, alpha=alpha)]
-        edges = [start, *found, end]
-        for before, index, after in zip(edges, found, edges[2:], strict=False):
-            shift = _shift(series, before, index, after)
+        edges = [0, *change_points(scaled, alpha=alpha), len(values)]
+        for before, at, after in zip(edges, edges[1:], edges[2:], strict=False):
+            shift = _shift(series, measured[at][0], values[before:at], values[at:after])
             if shift.speed_ratio is None or abs(math.log(shift.speed_ratio)) >= math.log1p(least):
                 shifts.append(shift)
     return Trend(series, tuple(shifts))
 
 
-def _shift(series: Series, start: int, index: int, end: int) -> Shift:
-    before = _median([point.value for point in series.points[start:index]])
-    after = _median([point.value for point in series.points[index:end]])
+def _shift(series: Series, index: int, earlier: list[float], later: list[float]) -> Shift:
+    before, after = median(earlier), median(later)
     ratio = None
     if before > 0 and after > 0:
         ratio = after / before if higher_is_better(series.metric) else before / after
     return Shift(index, series.points[index].run_id, before, after, ratio)
 
 
-def _median(values: list[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def trends(
-    history: History, metric: str, *, profile: str | None = None, engine: str | None = None, cell: str | None = None
+    history: History,
+    metric: str | None = None,
+    *,
+    profile: str | None = None,
+    engine: str | None = None,
+    cell: str | None = None,
 ) -> list[Trend]:
-    """The trends of a metric, for every engine and cell that has it."""
+    """The trends of a metric (or of all), for every engine and cell that has it."""
     return [trend(series) for series in series_of(history, metric, profile=profile, engine=engine, cell=cell)]
 
 
-def lines(found: Trend) -> list[str]:
-    """A trend for a terminal: a line a night; breaks, new builds and changes of level between the nights."""
-    series = found.series
+def recent_shifts(history: History, profile: str, metrics: Sequence[str]) -> list[str]:
+    """Changes of level of the last nights in words."""
+    notes = []
+    for metric in metrics:
+        for each in trends(history, metric, profile=profile):
+            series, newest = each.series, len(each.series.points) - RECENT_NIGHTS
+            notes += [
+                f"{series.engine}, {series.cell}, {metric}: since {shift.run_id}, {describe(shift, series.unit)}"
+                for shift in each.shifts
+                if shift.index >= newest
+            ]
+    return notes
+
+
+def lines(each: Trend) -> list[str]:
+    """A trend for a terminal: a line a night with its place on a scale; breaks, builds and changes of level between."""
+    series = each.series
     unit = f" ({series.unit})" if series.unit else ""
-    text = [printable(f"{series.profile}: {series.engine}, {series.cell}, {series.metric}{unit}")]
-    shifts = {shift.index: shift for shift in found.shifts}
-    largest = max((point.value for point in series.points), default=0.0)
+    text = [_plain(f"{series.profile}: {series.engine}, {series.cell}, {metric_name(series.metric)}{unit}")]
+    shifts = {shift.index: shift for shift in each.shifts}
+    low, high = scale([point.value for point in series.points if point.value is not None])
+    text.append(f"  {'':20}  {series.unit or '':>9}  {figure(low)} {'':{max(1, CHART_WIDTH - 14)}} {figure(high)}")
     for index, point in enumerate(series.points):
         before = series.points[index - 1] if index else None
         if point.broken_by:
-            text.append(printable(f"  ==== series broken: {'; '.join(point.broken_by)}"))
+            text.append(_plain(f"  ==== series broken: {'; '.join(point.broken_by)}"))
         if before is not None and point.build != before.build:
-            text.append(printable(f"  ---- build {before.build or 'unknown'} -> {point.build or 'unknown'}"))
+            text.append(_plain(f"  ---- build {before.build or 'unknown'} -> {point.build or 'unknown'}"))
         if (shift := shifts.get(index)) is not None:
-            text.append(f"  **** {_in_words(shift)}")
-        bar = "#" * round(30 * point.value / largest) if largest > 0 else ""
-        when, who = printable(point.created_utc), printable(point.run_id)
-        text.append(f"  {when:20}  {figure(point.value):>9}  {bar:30}  {who}")
+            text.append(f"  **** level changed: {describe(shift, series.unit)}")
+        when, who = _plain(point.created_utc), _plain(point.run_id)
+        text.append(f"  {when:20}  {figure(point.value):>9}  {_bar(point, low, high)}  {who}{_said(point)}")
     return text
 
 
-def _in_words(shift: Shift) -> str:
+def scale(values: Sequence[float]) -> tuple[float, float]:
+    """(low, high) of a chart: the values with a margin, at least LEAST_SPAN of their level wide."""
+    if not values:
+        return 0.0, 1.0
+    low, high = min(values), max(values)
+    least = LEAST_SPAN * abs(median(values)) or 1.0
+    margin = max((high - low) * 0.05, (least - (high - low)) / 2)
+    return low - margin, high + margin
+
+
+def _bar(point: Point, low: float, high: float) -> str:
+    row = [" "] * CHART_WIDTH
+    if point.value is not None:
+        place = round((CHART_WIDTH - 1) * (point.value - low) / (high - low))
+        row[place] = MARKS.get(point.verdict or "", "o")
+    return f"|{''.join(row)}|"
+
+
+def _said(point: Point) -> str:
+    words = [point.verdict.upper() if point.verdict in ("regression", "missing", "suspected") else point.verdict]
+    if point.verdict not in MARKS:
+        words = []
+    if point.gate is not None and point.gate.since:
+        words.append(f"since {_plain(point.gate.since)}")
+    if point.pinned:
+        words.append("pinned")
+    return "".join(f"  {word}" for word in words if word)
+
+
+def describe(shift: Shift, unit: str | None = None) -> str:
+    """A change of level in words."""
+    levels = f"{figure(shift.before)} -> {figure(shift.after)}{f' {unit}' if unit else ''}"
     if shift.speed_ratio is None:
-        return f"level changed: {figure(shift.before)} -> {figure(shift.after)}"
-    word = "better" if shift.speed_ratio > 1 else "worse"
-    return (
-        f"level changed: {figure(shift.before)} -> {figure(shift.after)}, speed ratio {shift.speed_ratio:.3f} ({word})"
-    )
+        return levels
+    word = "faster" if shift.speed_ratio > 1 else "slower"
+    return f"{levels}, {100 * abs(1 - shift.speed_ratio):.1f}% {word}"
 
 
-def to_json(found: Trend) -> JsonObject:
-    """A trend for scripts: points with their breaks, and the changes of level."""
-    series = found.series
+def _plain(text: str) -> str:
+    return one_line(text, None)
+
+
+def to_json(each: Trend) -> JsonObject:
+    """A trend for scripts: points with their breaks and verdicts, and the changes of level."""
+    series = each.series
     return {
         "profile": series.profile,
         "engine": series.engine,
@@ -135,11 +182,13 @@ def to_json(found: Trend) -> JsonObject:
                 "value": p.value,
                 "build": p.build,
                 "broken_by": list(p.broken_by),
+                "verdict": p.verdict,
+                "since": p.gate.since if p.gate else None,
             }
             for p in series.points
         ],
         "shifts": [
             {"run_id": s.run_id, "index": s.index, "before": s.before, "after": s.after, "speed_ratio": s.speed_ratio}
-            for s in found.shifts
+            for s in each.shifts
         ],
     }

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from scoring.quality.sampling import PairedProblems
-from scoring.statistics.gate import Decision, Verdict
+from scoring.statistics.gate import FALSE_NIGHTS, Decision, Verdict
 from scoring.statistics.proportions import mcnemar_p
 
 
@@ -17,6 +17,8 @@ def decide_answers(
     tonight: tuple[int, int],
     pairs: Sequence[tuple[float, float]] | None,
     margin_points: float,
+    *,
+    figures: int = 1,
 ) -> Decision:
     """Whether answers got worse: paired problems where they can be had, else Fisher's exact test on the counts.
 
@@ -28,9 +30,11 @@ def decide_answers(
         tonight: (correct, n) of tonight.
         pairs: share of its samples that was right, and is, for each problem; where both runs list every one.
         margin_points: the profile's parity margin, in points of accuracy.
+        figures: number of figures that the night judges; each is tested at FALSE_NIGHTS divided by it.
     """
     if not baseline[1] or not tonight[1]:
         return Decision("not judged", None, None, None, "no problem was asked")
+    error = FALSE_NIGHTS / max(figures, 1)
     difference = tonight[0] / tonight[1] - baseline[0] / baseline[1]
     ci = None
     if pairs is not None:
@@ -39,7 +43,7 @@ def decide_answers(
         p, interval = mcnemar_p(won, lost), problems.flips.interval()
         evidence = f"{lost} lost, {won} won of {len(pairs)} problems, McNemar p = {p:.3g}"
         several_samples = any(share not in (0, 1) for pair in pairs for share in pair)
-        if several_samples and not problems.few and (clustered := problems.interval()):
+        if several_samples and not problems.few and (clustered := problems.interval(1 - error)):
             interval = clustered
             p = 1.0 if interval.holds(0.0) else 0.0
             evidence = f"mean over {len(pairs)} problems, interval clustered by problem"
@@ -49,6 +53,6 @@ def decide_answers(
         p = float(stats.fisher_exact(table).pvalue)
         evidence = f"{baseline[0]}/{baseline[1]} -> {tonight[0]}/{tonight[1]}, Fisher p = {p:.3g}"
     verdict: Verdict = "ok"
-    if p < 0.05 and abs(difference) * 100 > margin_points:
+    if p < error and abs(difference) * 100 > margin_points:
         verdict = "regression" if difference < 0 else "improved"
     return Decision(verdict, difference, ci, -margin_points / 100, evidence)

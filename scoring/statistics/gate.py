@@ -1,7 +1,20 @@
-"""The nightly gate: is a figure a regression, beyond what the noise of this host explains? Pure functions.
+"""The nightly gate: did the level of a figure change, beyond what the noise of this host explains? Pure functions.
 
-Everything is on the logarithm, as the speed ratio tonight / baseline (below 1 is slower). A regression needs both: a
-95% interval that excludes 1, and an effect larger than max(threshold, 2 x the standard deviation of the A/A ratio).
+A figure of a night is the mean of the logarithms of its rounds, with its sign such that up is faster. Rounds of one
+night share its temperature, its boot and its neighbours, so the night is the unit. The gate holds the last k nights,
+for several k up to two weeks, against the baseline nights before them:
+
+    |mean(last k) - mean(baseline)|  >  t(1 - p, df) * sd * sqrt(1/k + 1/n)
+
+One night shows a large step at once, a few nights show a smaller one, two weeks show a creeping loss. `sd` is the
+standard deviation from night to night. `p` is FALSE_NIGHTS divided by the number of figures that the night judges
+(Bonferroni). A regression also needs an effect: the mean of the last (up to) three nights lies below the baseline by
+more than the threshold, and tonight alone by more than half of it. That the whole night is red by chance in at most
+FALSE_NIGHTS of nights, several k and a second measurement included, is shown by simulation
+(benchmarks/nightly_simulation.py).
+
+A young series has few nights to take its noise from. A prior with the weight of PRIOR_NIGHTS nights stands in
+(moderated t: Smyth 2004, doi:10.2202/1544-6115.1027): nights differ by PRIOR_NIGHT_SD and by what their rounds show.
 """
 
 from __future__ import annotations
@@ -9,138 +22,250 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from scipy import stats
+from scipy.special import stdtrit
 
-from scoring.statistics.ratios import welch
+Verdict = Literal["ok", "regression", "improved", "too young", "not judged"]
 
-Verdict = Literal["ok", "regression", "improved", "not judged"]
+FALSE_NIGHTS = 0.01
+"""Share of quiet nights that the gate may call red, over all figures of a night."""
 
-FEWEST_NIGHTS = 3
-"""From so many nights on the spread between nights is the yardstick; Student's t widens what few of them tell."""
+WINDOWS = (1, 2, 3, 5, 7, 10, 14)
+"""Numbers of last nights that are held against the baseline together."""
 
-FEWEST_STEPS = 5
-"""So many steps from night to night are needed for their median to say anything."""
+WEEKLY_CYCLE = 1.05
+"""Widens the intervals of 2 to 5 nights: those of one half of a weekly cycle lie on the same side of its mean."""
+
+PRIOR_NIGHTS = 5
+PRIOR_NIGHT_SD = 0.015
+
+YOUNG_NIGHTS = 7
+"""Below so many baseline nights a series is too young to be called ok."""
+
+LONGEST = 60
+"""Only so many of the newest baseline nights count."""
+
+MENDED_ODDS = 1e6
+"""A regression is mended when the last nights are so many times likelier on the old level than on the new one."""
+
+FALSE_SIDE_BY_SIDE = 0.05
+"""The same share for two engines of one night, before the second measurement: there the rounds share their night."""
+
+FEWEST_ROUNDS = 3
+"""Two engines of one night are compared from so many rounds each on."""
+
+
+ALL_NIGHTS = slice(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """The rounds of a figure in one earlier night. `joins` says whether the night may serve as a baseline."""
+
+    rounds: tuple[float, ...]
+    joins: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Standard deviation of a figure from night to night, with its degrees of freedom."""
+
+    sd: float
+    df: float
+
+    def half_width(self, recent: int, baseline: int, p: float) -> float:
+        """Half the width of the interval of the difference of two means of nights, on the logarithm."""
+        cycle = WEEKLY_CYCLE if 1 < recent < 7 else 1.0
+        return float(stdtrit(self.df, 1 - p)) * self.sd * math.sqrt(1 / recent + 1 / baseline) * cycle
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Speed ratio (of answers: difference of accuracy) with its 95% interval, and the word for it."""
+    """Speed ratio (of answers: difference of accuracy) with its interval, and the word for it."""
 
     verdict: Verdict
     ratio: float | None
     ci: tuple[float, float] | None
     limit: float | None
-    """What the ratio (or the difference) has to fall below to count."""
+    """What the ratio of one night (or the difference) must fall below to be a regression."""
     evidence: str
+    recent: int = 1
+    """Number of last nights, tonight included, that are on the new level."""
 
     @property
     def fails(self) -> bool:
         return self.verdict == "regression"
 
 
-def rule(effect: float, half: float, noise: float, threshold: float, basis: str) -> Decision:
-    """The rule itself.
+@lru_cache(maxsize=100_000)
+def _logs(rounds: tuple[float, ...]) -> tuple[float, float]:
+    """Mean of the logarithms of a night's rounds, and the sum of their squared deviations."""
+    logs = [math.log(value) for value in rounds]
+    mean = sum(logs) / len(logs)
+    return mean, sum((value - mean) ** 2 for value in logs)
+
+
+def night_noise(nights: Sequence[Sequence[float]]) -> Noise:
+    """The noise from night to night that baseline nights show, moderated by the prior.
 
     Args:
-        effect: logarithm of the speed ratio.
-        half: half the width of its 95% interval.
-        noise: standard deviation of the A/A log ratio.
-        threshold: the least relative effect that counts, 0.03 for 3%.
-        basis: what the interval rests on, in words.
+        nights: rounds of each night, all positive; at least one night.
     """
-    limit = max(threshold, 2 * noise)
-    beyond = abs(effect) > half and 1 - math.exp(-abs(effect)) > limit
-    verdict: Verdict = ("regression" if effect < 0 else "improved") if beyond else "ok"
-    ci = (math.exp(effect - half), math.exp(effect + half))
-    return Decision(verdict, math.exp(effect), ci, max(0.0, 1 - limit), f"{basis}; A/A sd {100 * noise:.2f}%")
+    logs = [_logs(tuple(night)) for night in nights]
+    means = np.array([mean for mean, _ in logs])
+    rounds = sum(len(night) for night in nights)
+    freedom = rounds - len(nights)
+    within = sum(squares for _, squares in logs) / freedom if freedom else 0.0
+    prior = PRIOR_NIGHT_SD**2 + within / (rounds / len(nights))
+    df = PRIOR_NIGHTS + len(means) - 1
+    squares = float(((means - means.mean()) ** 2).sum())
+    return Noise(math.sqrt((PRIOR_NIGHTS * prior + squares) / df), df)
 
 
 def decide(
-    baseline: Sequence[Sequence[float]],
+    earlier: Sequence[Night],
     tonight: Sequence[float],
     *,
     higher_is_better: bool,
     threshold: float,
-    aa_sd: float | None = None,
-    interleaved: bool = False,
+    figures: int = 1,
+    level: slice = ALL_NIGHTS,
 ) -> Decision:
-    """Hold tonight's rounds against those of one or more earlier nights (or of another engine tonight: one night).
+    """Hold tonight, and the nights before it, against the baseline nights of the series.
 
     Args:
-        baseline: the rounds of each night of the baseline; all positive.
-        tonight: tonight's rounds; all positive.
+        earlier: the nights of the series before tonight, oldest first.
+        tonight: tonight's rounds; an empty sequence is a figure that was not measured.
         higher_is_better: whether a larger figure is faster.
-        threshold: the least relative effect that counts, 0.03 for 3%.
-        aa_sd: standard deviation of the log A/A ratio as the history shows it; None where it is too short.
-        interleaved: the baseline was measured tonight, so that both sides share whatever differs between nights.
+        threshold: the least relative loss that counts, 0.03 for 3%.
+        figures: number of figures that the night judges.
+        level: which of the baseline nights set the level; all of them give the noise.
+    """
+    held = [night for night in earlier if night.rounds and min(night.rounds) > 0]
+    if not any(night.joins for night in held):
+        return Decision("not judged", None, None, None, "no earlier night has this figure")
+    if not tonight:
+        return Decision("not judged", None, None, None, "tonight lacks this figure")
+    if min(tonight) <= 0:
+        word: Verdict = "regression" if higher_is_better and max(tonight) <= 0 else "not judged"
+        text = "fell to 0" if word == "regression" else "0 in some of tonight's rounds"
+        return Decision(word, 0.0 if word == "regression" else None, None, None, text)
+    sign = 1 if higher_is_better else -1
+    means = np.array([sign * _logs(tuple(rounds))[0] for rounds in [*(night.rounds for night in held), tonight]])
+    p = FALSE_NIGHTS / max(figures, 1)
+    limit = -math.log1p(-threshold)
+    first: Decision | None = None
+    for recent in WINDOWS:
+        if recent > len(held):
+            break
+        joined = [place for place in range(len(means) - recent) if held[place].joins]
+        before, levels = joined[-LONGEST:], joined[level][-LONGEST:]
+        # A few nights cannot be a yardstick for more of them.
+        if not before or (recent > 1 and len(before) < min(recent, 2 * YOUNG_NIGHTS)):
+            continue
+        noise = night_noise([held[place].rounds for place in before])
+        half = noise.half_width(recent, len(levels), p)
+        reference = float(means[levels].mean())
+        effect = float(means[-recent:].mean()) - reference
+        latest = float(means[-min(recent, 3) :].mean()) - reference
+        own = float(means[-1]) - reference
+        if first is None:
+            first = _describe(effect, half, noise, max(limit, half), len(levels), recent)
+        side = math.copysign(1.0, effect)
+        if abs(effect) > half and side * latest > limit and side * own > limit / 2:
+            verdict: Verdict = "regression" if effect < 0 else "improved"
+            return _describe(effect, half, noise, max(limit, half), len(levels), recent, verdict)
+    assert first is not None
+    if sum(night.joins for night in held) < YOUNG_NIGHTS:
+        return Decision("too young", first.ratio, first.ci, first.limit, first.evidence)
+    return first
+
+
+def _describe(
+    effect: float, half: float, noise: Noise, limit: float, nights: int, recent: int, verdict: Verdict = "ok"
+) -> Decision:
+    what = "tonight" if recent == 1 else f"the last {recent} nights"
+    baseline = f"{nights} nights" if nights > 1 else "1 night"
+    evidence = f"{what} against {baseline}; nights differ by {100 * noise.sd:.1f}% (sd)"
+    ci = (math.exp(effect - half), math.exp(effect + half))
+    return Decision(verdict, math.exp(effect), ci, math.exp(-limit), evidence, recent)
+
+
+def still_regressed(
+    baseline: Sequence[Sequence[float]],
+    since: Sequence[Sequence[float]],
+    *,
+    higher_is_better: bool,
+    threshold: float,
+    figures: int = 1,
+) -> Decision:
+    """Judge tonight while a confirmed regression is open: mended, or still on the new level?
+
+    The last j nights (tonight included) are compared under two hypotheses, the baseline's level and the level of the
+    nights of the regression before them, by the ratio of their likelihoods. The regression is mended where the old
+    level is likelier by MENDED_ODDS for some j. One lucky night of a small regression cannot reach that.
+
+    Args:
+        baseline: rounds of the baseline nights before the regression.
+        since: rounds of every night since it began, tonight last; two nights or more.
+        higher_is_better: whether a larger figure is faster.
+        threshold: the least relative loss that counts.
+        figures: number of figures that the night judges.
 
     Returns:
-        "not judged" where a figure is not positive, or there is one round on each side and no history of the noise.
+        "regression" while it is open, else "ok"; `recent` counts the nights that show the old level.
     """
-    held = [night for night in baseline if len(night)]
-    if not held or not len(tonight) or any(min(night) <= 0 for night in [*held, tonight]):
+    sign = 1 if higher_is_better else -1
+    noise = night_noise(baseline[-LONGEST:])
+    reference = float(np.mean([sign * _logs(tuple(night))[0] for night in baseline[-LONGEST:]]))
+    losses = reference - np.array([sign * _logs(tuple(night))[0] for night in since])
+    limit = -math.log1p(-threshold)
+    half = noise.half_width(1, len(baseline[-LONGEST:]), FALSE_NIGHTS / max(figures, 1))
+    nights = len(baseline[-LONGEST:])
+    for recent in range(1, min(len(losses), 8)):
+        lost = max(float(losses[:-recent].mean()), limit)
+        last = losses[-recent:]
+        odds = float(((last - lost) ** 2 - last**2).sum()) / (2 * noise.sd**2)
+        if odds > math.log(MENDED_ODDS):
+            return _describe(-float(last.mean()), half, noise, max(limit, half), nights, recent)
+    return _describe(-float(losses.mean()), half, noise, max(limit, half), nights, len(losses), "regression")
+
+
+def decide_side_by_side(
+    baseline: Sequence[float], tonight: Sequence[float], *, higher_is_better: bool, threshold: float, figures: int = 1
+) -> Decision:
+    """Hold one engine against another that ran tonight, interleaved: Welch's test on the logarithms of the rounds.
+
+    Both share what differs from night to night, so the round is the unit.
+    """
+    if min(len(baseline), len(tonight)) < FEWEST_ROUNDS:
+        return Decision("not judged", None, None, None, f"needs {FEWEST_ROUNDS} rounds of each engine")
+    if min(*baseline, *tonight) <= 0:
         return Decision("not judged", None, None, None, "no positive figure on both sides")
-    if len(held) >= FEWEST_NIGHTS:
-        return _against_nights(held, tonight, higher_is_better, threshold, aa_sd or 0.0)
-    flat = [value for night in held for value in night]
-    if min(len(flat), len(tonight)) < 2:
-        return _single_rounds(flat, tonight, higher_is_better, threshold, aa_sd)
-    ratio = welch(tonight, flat) if higher_is_better else welch(flat, tonight)
-    basis = f"Welch on the logarithms of {len(flat)} and {len(tonight)} rounds"
-    if not interleaved and aa_sd is None:
-        few = "1 night" if len(held) == 1 else f"{len(held)} nights"
-        basis += f", blind to noise from night to night ({few} before)"
-    half = ratio.interval().high - ratio.estimate
-    return rule(ratio.estimate, half, max(ratio.error, aa_sd or 0.0), threshold, basis)
+    sign = 1 if higher_is_better else -1
+    a, b = sign * np.log(tonight), sign * np.log(baseline)
+    effect = float(a.mean() - b.mean())
+    half = 0.0
+    if a.std() or b.std():
+        welch = stats.ttest_ind(a, b, equal_var=False)
+        half = float(welch.confidence_interval(1 - FALSE_SIDE_BY_SIDE / max(figures, 1)).high) - effect
+    limit = -math.log1p(-threshold)
+    verdict: Verdict = "ok"
+    if abs(effect) > max(half, limit):
+        verdict = "regression" if effect < 0 else "improved"
+    ci = (math.exp(effect - half), math.exp(effect + half))
+    evidence = f"Welch on the logarithms of {len(baseline)} and {len(tonight)} rounds"
+    return Decision(verdict, math.exp(effect), ci, math.exp(-max(limit, half)), evidence)
 
 
-def _against_nights(
-    nights: Sequence[Sequence[float]], tonight: Sequence[float], higher_is_better: bool, threshold: float, aa_sd: float
-) -> Decision:
-    """Tonight's mean against the prediction interval of one more night (Student's, on the logarithms).
+def confirmed(first: Decision, second: Decision, pooled: Decision, threshold: float) -> bool:
+    """Whether a second measurement confirms the first.
 
-    Rounds of one night share its temperature, its boot and its neighbours, so the night is the unit.
+    Both together must fail the gate, and the second alone must lose at least half of the threshold: one wild first
+    measurement cannot carry the pair.
     """
-    means = np.array([np.log(night).mean() for night in nights])
-    effect = float(np.log(tonight).mean() - means.mean()) * (1 if higher_is_better else -1)
-    spread = float(means.std(ddof=1)) * math.sqrt(1 + 1 / len(means))
-    half = float(stats.t.ppf(0.975, len(means) - 1)) * spread
-    return rule(effect, half, max(spread, aa_sd), threshold, f"prediction interval from {len(means)} nights")
-
-
-def _single_rounds(
-    before: Sequence[float], tonight: Sequence[float], higher_is_better: bool, threshold: float, aa_sd: float | None
-) -> Decision:
-    """One round a side says nothing of its noise; the history may."""
-    effect = float(np.log(tonight).mean() - np.log(before).mean()) * (1 if higher_is_better else -1)
-    if aa_sd is None:
-        advice = "one round a side says nothing of its noise; use rounds = 3 or more, or window:N"
-        return Decision("not judged", math.exp(effect), None, None, advice)
-    return rule(effect, 1.96 * aa_sd, aa_sd, threshold, "noise taken from the history")
-
-
-def night_to_night_sd(nights: Sequence[Sequence[float]]) -> float | None:
-    """Standard deviation of the log ratio of one night against the next, from consecutive nights of one series.
-
-    Robust (median of absolute differences), so that one real shift in the past does not blind the gate.
-
-    Returns:
-        None below five differences.
-    """
-    means = [float(np.mean(np.log(night))) for night in nights if len(night) and min(night) > 0]
-    steps = np.abs(np.diff(means))
-    return float(np.median(steps)) * 1.4826 if len(steps) >= FEWEST_STEPS else None
-
-
-def confirmed(first: Decision, second: Decision, pooled: Decision) -> bool:
-    """Whether a second measurement bears out the first.
-
-    Both together must fail the gate, and the second alone must lose at least half of what counts: one wild first
-    measurement can't carry the pair.
-    """
-    if not (first.fails and pooled.fails) or second.ratio is None or second.limit is None:
-        return False
-    return second.ratio <= 1 - (1 - second.limit) / 2
+    return first.fails and pooled.fails and second.ratio is not None and second.ratio <= 1 - threshold / 2

@@ -67,6 +67,10 @@ class Night:
     correct: dict[str, list[bool]] = field(default_factory=dict)
     cells: tuple[str, ...] = ("single.perf-short",)
     profile: dict[str, Any] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    """Metrics that the night lacks."""
+    zero: tuple[str, ...] = ()
+    """Metrics that are 0 in every round."""
 
     def write(self, out: Path, rng: random.Random) -> RunFolder:
         folder = RunFolder(out / self.run_id)
@@ -102,11 +106,14 @@ class Night:
             scenario, _, workload = cell.partition(".")
             shared = {engine: rng.gauss(0, self.night_noise) for engine in self.engines}
             for metric, (unit, level) in METRICS.items():
+                if metric in self.drop:
+                    continue
                 told = {}
                 for engine in self.engines:
                     speed = math.log1p(-self.slower.get(engine, 0.0)) + shared[engine]
                     sign = 1 if unit == "tok/s" else -1
                     rounds = [level * math.exp(sign * (speed + rng.gauss(0, self.noise))) for _ in range(self.rounds)]
+                    rounds = [0.0] * self.rounds if metric in self.zero else rounds
                     by_round = {str(number): value for number, value in enumerate(rounds, start=1)}
                     told[engine] = {"value": sum(rounds) / len(rounds), "ci": None, "n": 20, "rounds": by_round}
                 names = {"cell": cell, "scenario": scenario, "workload": workload}

@@ -9,8 +9,8 @@ import pytest
 from nightly.history.change_points import change_points
 from nightly.history.export import export_csv, otava_config
 from nightly.history.store import History, read_run
-from nightly.history.terminal_text import columns, printable
 from nightly.history.trends import Trend, lines, to_json, trends
+from nightly.report import columns, printable
 from scoring.metrics import METRICS, unit_and_better
 from tests.nightly.nightly_builders import HOST, Night
 
@@ -69,7 +69,7 @@ def test_a_trend_shows_the_shift_with_its_speed_ratio_and_run(tmp_path: Path) ->
             shift = only(trends(history, metric)).shifts
             assert [each.run_id for each in shift] == ["n15"]
             assert shift[0].speed_ratio == pytest.approx(0.92, abs=0.02)
-        assert "worse" in "\n".join(lines(only(trends(history, "ttft_ms_p50"))))
+        assert "slower" in "\n".join(lines(only(trends(history, "ttft_ms_p50"))))
         assert to_json(only(trends(history, "output_tok_s")))["shifts"][0]["index"] == 14
 
 
@@ -152,4 +152,4 @@ def test_a_hostile_name_can_neither_move_the_cursor_nor_run_in_a_spreadsheet(tmp
         history.end("n01", note="=cmd()")
         run = history.get("n01")
         assert printable(run.note) == "=cmd()"
-    assert columns(("a", "b"), [["x\ny", None]]) == ["a    b", "x␤y  -"]
+    assert columns(("a", "b"), [["x\ny", None]]) == ["a    b", "x␤y  –"]

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from driver.errors import BenchError, ExitCode
-from driver.profile.read import Profile, parse_profile
-from nightly.gate_rules import Choice, parse_choice
+from nightly.errors import NightError
+from nightly.gate_rules import GateRules, parse_choice
 from nightly.guard import only_one
 from nightly.history.store import History, HistoryError
 from nightly.measurement import Measured
@@ -27,18 +28,13 @@ from tests.nightly.nightly_builders import HOST, Night
 Engines = tuple[str, ...]
 
 
-def profile(engines: Engines = ("llama",), **changes: Any) -> Profile:
-    values = {
-        "name": "night",
-        "baseline": engines[0],
-        "rounds": 5,
-        "max_seq_len": 1024,
-        "engines": [{"name": name, "kind": "remote", "url": "http://127.0.0.1:9"} for name in engines],
-        "cells": [
-            {"scenario": "single", "workload": "perf-short", "requests": 4, "max_tokens": 16, "fixed_length": True}
-        ],
-    }
-    return parse_profile(values | changes, "test")
+METRICS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
+CELLS = ("single.perf-short", "single.arithmetic")
+
+
+def rules(engines: Engines = ("llama",), mode: str = "series", **changes: Any) -> GateRules:
+    made = GateRules("night", engines[0], engines, CELLS, METRICS, dict.fromkeys(CELLS, 2.0), parse_choice(mode), 0.03)
+    return replace(made, **changes)
 
 
 class Host:
@@ -46,142 +42,250 @@ class Host:
 
     def __init__(self, tmp_path: Path, **night: Any) -> None:
         self.out = tmp_path / "out"
-        self.options = NightlyOptions(self.out / "history.db", self.out, Choice("last-good"), 0.03)
+        self.options = NightlyOptions(self.out / "history.db", self.out, rules())
         self.night = night
         self.asked: list[tuple[str, Engines, Engines]] = []
         self.day = 0
         self.rng = random.Random(3)
         self.on_measure: Callable[[str], None] = lambda run_id: None
         self.second: dict[str, Any] | None = None
+        self.all_ok = True
+        self.hour = 2
 
-    def measure(self, of: Profile, run_id: str) -> Measured:
-        engines = tuple(engine.name for engine in of.engines)
-        cells = tuple(cell.label for cell in of.cells)
-        self.asked.append((run_id, engines, cells))
+    def now(self) -> str:
+        return f"{datetime(2026, 1, 1, self.hour) + timedelta(days=self.day - 1):%Y-%m-%dT%H:%M:%SZ}"
+
+    def measure(self, of: GateRules, run_id: str) -> Measured:
+        self.asked.append((run_id, of.engines, of.cells))
         self.on_measure(run_id)
         values = self.night if self.second is None or not run_id.endswith("-confirm") else self.second
-        wanted = {"engines": engines, "cells": cells} | values
-        night = Night(run_id, f"2026-01-{self.day:02}T02:00:00Z", **wanted)
+        night = Night(run_id, self.now(), **({"engines": of.engines} | values))
         folder = night.write(self.out, self.rng)
-        return Measured(folder, read_json(folder.comparison("1", "json")), all_ok=True)
+        return Measured(folder, read_json(folder.comparison("1", "json")), self.all_ok)
 
-    def run(self, of: Profile | None = None, **night: Any) -> NightResult:
+    def run(self, of: GateRules | None = None, **night: Any) -> NightResult:
         """One night, a day after the last; its result also where it raises."""
         self.day += 1
         self.night = night
         self.asked = []
         reported: list[NightResult] = []
-        now = f"2026-01-{self.day:02}T02:00:00Z"
+        options = self.options if of is None else replace(self.options, rules=of)
         try:
-            nightly(of or profile(), self.options, self.measure, reported.append, now=now)
+            nightly(options, self.measure, reported.append, now=self.now())
         finally:
             self.last = reported[0] if reported else None
         assert len(reported) == 1
         return reported[0]
 
+    def quiet(self, nights: int, of: GateRules | None = None, **night: Any) -> list[str]:
+        """So many nights of one level; their ids."""
+        return [self.run(of, **night).run_id for _ in range(nights)]
+
     def history(self) -> History:
         return History(self.options.history)
 
 
-def test_the_first_night_has_no_baseline_and_the_second_has_the_first(tmp_path: Path) -> None:
+def test_a_young_series_says_so_and_what_it_could_hold(tmp_path: Path) -> None:
     host = Host(tmp_path)
     first = host.run()
     assert (first.exit_code, {f.verdict for f in first.findings}) == (0, {"not judged"})
     assert "begins its series" in first.findings[0].evidence
-    second = host.run()
-    assert (second.exit_code, {f.verdict for f in second.findings}) == (0, {"ok"})
-    assert second.findings[0].baseline == first.run_id
+    young = [host.run(slower={"llama": 0.05 * (night == 3)}) for night in range(2, 8)]
+    assert {f.verdict for night in young for f in night.findings} == {"too young"}
+    assert young[0].findings[0].baseline == first.run_id
+    assert re.search(r"only a loss of more than \d\d% would show", young[0].headline)
+    assert {f.verdict for f in host.run().findings} == {"ok"}
+
+
+def test_a_collapse_fails_even_on_the_second_night(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.run()
+    result = host.run(slower={"llama": 0.67})
+    assert (result.exit_code, {f.verdict for f in result.findings}) == (1, {"regression"})
 
 
 def test_a_slowdown_is_measured_again_and_then_reported(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.run()
+    host.quiet(12)
     result = host.run(slower={"llama": 0.10})
     assert result.exit_code == ExitCode.REGRESSION
     assert {f.verdict for f in result.findings} == {"regression"}
     assert [run_id for run_id, _, _ in host.asked] == [result.run_id, f"{result.run_id}-confirm"]
     assert all(f.second is not None for f in result.findings)
+    assert re.match(r"REGRESSION: llama, single.perf-short: .* \d+\.\d% slower \(", result.headline)
     with host.history() as history:
-        assert {g.verdict for g in history.gates(result.run_id)} == {"regression"}
+        assert {(g.verdict, g.since) for g in history.gates(result.run_id)} == {("regression", result.run_id)}
         assert history.get(f"{result.run_id}-confirm").confirms == result.run_id
 
 
 def test_a_slowdown_that_the_second_measurement_does_not_show_is_not_reported(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.run()
+    good = host.quiet(12)
     host.second = {}
     result = host.run(slower={"llama": 0.10})
     assert result.exit_code == ExitCode.DONE
     assert {f.verdict for f in result.findings} == {"unconfirmed"}
     assert "did not when measured again" in result.headline
+    # The night's own figures are the wild ones.
+    assert host.run().findings[0].baseline == f"{good[-1]} and 11 before"
 
 
-def test_a_night_that_only_its_second_measurement_cleared_is_no_baseline(tmp_path: Path) -> None:
+def test_a_second_measurement_with_the_figures_of_the_first_confirms_nothing(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    good = host.run()
-    host.second = {}
-    assert host.run(slower={"llama": 0.10}).by_verdict("unconfirmed")
-    assert host.run().findings[0].baseline == good.run_id
+    host.quiet(12)
+    host.on_measure = lambda run_id: host.rng.seed(9)
+    with pytest.raises(NightError, match="confirms nothing") as error:
+        host.run(slower={"llama": 0.10})
+    assert error.value.exit_code == ExitCode.USAGE
+    assert host.last is not None and host.last.by_verdict("suspected")
 
 
 def test_only_what_looked_slower_is_measured_again(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    two = profile(("llama", "xserv"))
-    host.run(two)
+    two = rules(("llama", "xserv"))
+    host.quiet(12, two)
     result = host.run(two, slower={"xserv": 0.10})
-    assert host.asked[1][1] == ("xserv",)
+    assert host.asked[1][1:] == (("xserv",), ("single.perf-short",))
     assert {f.verdict for f in result.findings if f.engine == "llama"} == {"ok"}
     assert {f.verdict for f in result.findings if f.engine == "xserv"} == {"regression"}
 
 
 def test_without_confirmation_a_slowdown_is_a_suspicion_that_fails_the_night(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.run()
+    host.quiet(12)
     host.options = replace(host.options, confirm=False)
     result = host.run(slower={"llama": 0.10})
     assert (result.exit_code, len(host.asked)) == (1, 1)
     assert "SUSPECTED" in result.headline
 
 
-def test_a_failed_night_is_no_baseline_until_it_is_pinned(tmp_path: Path) -> None:
+def test_a_regression_stays_red_and_joins_no_baseline_until_it_is_pinned(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    good = host.run()
-    slow = host.run(slower={"llama": 0.10})
-    again = host.run(slower={"llama": 0.10})
-    assert again.exit_code == 1
-    assert again.findings[0].baseline == good.run_id
+    good = host.quiet(12)
+    slow = host.run(slower={"llama": 0.08})
+    # One lucky night does not end it; nor does the window fill with the new level.
+    later = [host.run(slower={"llama": 0.05 if night == 4 else 0.08}) for night in range(20)]
+    assert {night.exit_code for night in later} == {1}
+    assert {(f.verdict, f.since, f.standing) for f in later[-1].findings} == {("regression", slow.run_id, True)}
+    assert later[-1].findings[0].baseline == f"{good[-1]} and 11 before"
+    assert later[-1].headline.startswith("REGRESSION STILL OPEN") and slow.run_id in later[-1].headline
+    assert len(host.asked) == 1, "what was confirmed is not measured twice every night"
     with host.history() as history:
-        history.pin(slow.run_id, "2026-01-03T12:00:00Z")
-    accepted = host.run(slower={"llama": 0.10})
-    assert accepted.exit_code == 0
-    assert accepted.findings[0].baseline == slow.run_id
+        history.pin(later[-1].run_id, host.now())
+    accepted = host.run(slower={"llama": 0.08})
+    assert (accepted.exit_code, accepted.findings[0].baseline) == (0, later[-1].run_id)
+
+
+def test_a_mended_regression_turns_green_and_says_so(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.quiet(12)
+    for _ in range(3):
+        assert host.run(slower={"llama": 0.10}).exit_code == 1
+    mended = [host.run() for _ in range(4)]
+    assert [night.exit_code for night in mended][-1] == 0
+    evidence = next(f.evidence for night in mended for f in night.findings if "mended:" in f.evidence)
+    assert "it was slower since" in evidence
+    assert host.run(slower={"llama": 0.10}).exit_code == 1, "the old level is still the baseline"
+
+
+def test_a_step_that_one_night_cannot_show_is_found_within_a_few(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    good = host.quiet(20, night_noise=0.01)
+    nights = [host.run(slower={"llama": 0.05}, night_noise=0.01) for _ in range(5)]
+    red = [night for night in nights if night.exit_code == 1]
+    assert red
+    baseline = red[-1].findings[0].baseline
+    assert baseline is not None and int(baseline.split(" and ")[1].split()[0]) < len(good)
+
+
+def test_a_creeping_loss_is_found_before_5_percent_are_gone(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.quiet(20)
+    codes = [host.run(slower={"llama": 1 - 0.997**night}).exit_code for night in range(1, 17)]
+    assert 1 in codes
+
+
+def test_an_improvement_is_never_red_and_becomes_the_level_once_it_lasts(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.quiet(12)
+    faster = [host.run(slower={"llama": -0.12}) for _ in range(10)]
+    assert {night.exit_code for night in faster} == {0}
+    assert {f.verdict for f in faster[0].findings} == {"improved"}
+    assert faster[-1].findings[0].baseline == f"{faster[-2].run_id} and 8 before"
+    assert host.run().exit_code == 1, "the gain is lost again"
+
+
+@pytest.mark.parametrize("lost", [{"drop": ("output_tok_s",)}, {"zero": ("output_tok_s",)}])
+def test_a_figure_that_vanishes_or_falls_to_0_fails_the_night_and_is_no_baseline(
+    tmp_path: Path, lost: dict[str, Any]
+) -> None:
+    host = Host(tmp_path)
+    good = host.quiet(2)
+    for _ in range(2):
+        result = host.run(**lost)
+        assert result.exit_code == 1
+        (finding,) = result.failing
+        assert (finding.metric, finding.baseline) == ("output_tok_s", f"{good[-1]} and 1 before")
+        word = "missing" if "drop" in lost else "regression"
+        assert finding.verdict == word and "Output throughput" in result.headline
+    back = host.run()
+    assert back.exit_code == 0
+    assert {f.metric: f.baseline for f in back.findings}["output_tok_s"] == f"{good[-1]} and 1 before"
+
+
+def test_a_figure_that_only_the_first_measurement_lacks_is_unconfirmed(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.quiet(2)
+    host.second = {}
+    result = host.run(drop=("output_tok_s",))
+    assert (result.exit_code, [f.metric for f in result.by_verdict("unconfirmed")]) == (0, ["output_tok_s"])
+
+
+def test_a_night_with_failed_requests_is_no_baseline(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    (good,) = host.quiet(1)
+    host.all_ok = False
+    assert host.run().exit_code == 1
+    host.all_ok = True
+    assert host.run().findings[0].baseline == good
+
+
+def test_a_clock_that_went_back_does_not_reorder_the_series(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    runs = host.quiet(9)
+    host.day, host.hour = 5, 1
+    later = host.run(slower={"llama": 0.3})
+    assert (later.exit_code, later.findings[0].baseline) == (1, f"{runs[-1]} and 8 before")
+    with host.history() as history:
+        nights = [run.run_id for run in history.runs(where="kind = 'nightly'")]
+        assert nights == [*runs, later.run_id]
+
+
+def test_last_good_and_window_choose_the_nights_that_set_the_level(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    runs = host.quiet(8)
+    assert host.run(rules(mode="last-good")).findings[0].baseline == runs[-1]
+    result = host.run(rules(mode="window:5"))
+    assert result.findings[0].baseline is not None and result.findings[0].baseline.endswith(" and 4 before")
+    assert "5 nights" in result.findings[0].evidence
 
 
 def test_pinned_compares_with_the_pin_however_many_nights_have_passed(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.options = replace(host.options, choice=Choice("pinned"))
-    first = host.run(noise=0.005)
+    pinned = rules(mode="pinned")
+    first = host.run(pinned, noise=0.005)
     assert "pin" in first.findings[0].evidence
     with host.history() as history:
         history.pin(first.run_id, "2026-01-01T12:00:00Z")
-    verdicts = [host.run(noise=0.005, slower={"llama": slower}).exit_code for slower in (0.02, 0.04, 0.06, 0.08)]
-    assert verdicts[0] == 0 and verdicts[-1] == 1, "slow drift is seen against a pin"
-
-
-def test_a_window_takes_the_newest_good_nights(tmp_path: Path) -> None:
-    host = Host(tmp_path)
-    host.options = replace(host.options, choice=Choice("window", 5))
-    runs = [host.run().run_id for _ in range(7)]
-    result = host.run()
-    assert result.findings[0].baseline == f"{runs[-1]} and 4 before"
-    assert "5 nights" in result.findings[0].evidence
+    host.quiet(8, pinned, noise=0.005)
+    result = host.run(pinned, noise=0.005, slower={"llama": 0.2})
+    assert (result.exit_code, result.findings[0].baseline) == (1, first.run_id)
 
 
 def test_answers_name_the_one_night_that_they_are_held_against(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.options = replace(host.options, choice=Choice("window", 5))
     marks = {"llama": [True] * 48 + [False] * 2}
-    runs = [host.run(correct=marks).run_id for _ in range(3)]
+    runs = host.quiet(3, correct=marks)
     told = {f.metric: f.baseline for f in host.run(correct=marks).findings}
     assert told["accuracy"] == runs[-1]
     assert told["output_tok_s"] == f"{runs[-1]} and 2 before"
@@ -189,12 +293,10 @@ def test_answers_name_the_one_night_that_they_are_held_against(tmp_path: Path) -
 
 def test_one_engine_is_held_against_stored_figures_without_running_the_other(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    two = profile(("llama", "xserv"))
-    both = host.run(two)
-    host.options = replace(host.options, engines=("xserv",))
-    result = host.run(two)
+    (both,) = host.quiet(1, rules(("llama", "xserv")))
+    result = host.run(rules(("xserv",)))
     assert host.asked[0][1] == ("xserv",)
-    assert {(f.engine, f.baseline, f.verdict) for f in result.findings} == {("xserv", both.run_id, "ok")}
+    assert {(f.engine, f.baseline) for f in result.findings} == {("xserv", both)}
 
 
 @pytest.mark.parametrize(
@@ -211,18 +313,19 @@ def test_a_changed_host_breaks_the_series_and_is_never_called_a_regression(
     tmp_path: Path, host_after: dict[str, Any], says: str
 ) -> None:
     host = Host(tmp_path)
-    host.run()
+    host.quiet(9)
     result = host.run(slower={"llama": 0.30}, host=host_after)
     assert (result.exit_code, {f.verdict for f in result.findings}) == (0, {"not judged"})
     assert len(host.asked) == 1
     assert says in " ".join(result.breaks)
     assert says in unescape(markdown(result)) and says in "\n".join(terminal(result))
-    assert host.run(slower={"llama": 0.30}, host=host_after).by_verdict("ok"), "the new series goes on from there"
+    again = host.run(slower={"llama": 0.30}, host=host_after)
+    assert again.by_verdict("too young"), "the new series goes on from there"
 
 
 def test_an_engine_upgrade_under_one_profile_is_compared_and_both_builds_are_named(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.run(build={"llama": "b9371"})
+    host.quiet(12, build={"llama": "b9371"})
     result = host.run(build={"llama": "b9500"}, slower={"llama": 0.10})
     assert result.exit_code == 1
     assert "llama: b9371 -> b9500" in result.builds[0]
@@ -230,8 +333,7 @@ def test_an_engine_upgrade_under_one_profile_is_compared_and_both_builds_are_nam
 
 def test_two_builds_run_tonight_are_compared_with_each_other(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.options = replace(host.options, choice=Choice("run"))
-    two = profile(("old", "new"))
+    two = rules(("old", "new"), "run")
     build = {"old": "b9371", "new": "b9500"}
     # The whole machine is slow tonight, which must not matter; then only the new build is.
     equal = host.run(two, build=build, slower={"old": 0.2, "new": 0.2})
@@ -241,9 +343,11 @@ def test_two_builds_run_tonight_are_compared_with_each_other(tmp_path: Path) -> 
     assert slower.exit_code == 1
     assert host.asked[1][1] == ("old", "new"), "the second measurement needs both"
     assert {f.baseline for f in slower.findings} == {"old tonight"}
+    few = host.run(two, build=build, slower={"new": 0.10}, rounds=2)
+    assert {f.verdict for f in few.findings} == {"not judged"}
 
 
-def test_worse_answers_fail_the_night_although_it_is_as_fast(tmp_path: Path) -> None:
+def test_worse_answers_fail_the_night_until_they_are_back(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.run(correct={"llama": [True] * 48 + [False] * 2})
     result = host.run(correct={"llama": [True] * 30 + [False] * 20})
@@ -251,13 +355,16 @@ def test_worse_answers_fail_the_night_although_it_is_as_fast(tmp_path: Path) -> 
     assert [(f.cell, f.metric, f.verdict) for f in result.by_verdict("regression")] == [
         ("single.arithmetic", "accuracy", "regression")
     ]
+    # Too few lost for the test alone, but it is the same open regression.
+    assert host.run(correct={"llama": [True] * 46 + [False] * 4}).exit_code == 1
+    assert host.run(correct={"llama": [True] * 48 + [False] * 2}).exit_code == 0
 
 
-def test_a_loss_within_the_margin_that_a_profile_without_one_has_is_no_regression(tmp_path: Path) -> None:
+def test_a_loss_of_answers_within_the_margin_is_no_regression(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.run(correct={"llama": [True] * 400})
-    # 1.5 points, which McNemar's test alone would call a difference: 6 lost, none won.
-    result = host.run(correct={"llama": [True] * 394 + [False] * 6})
+    host.run(correct={"llama": [True] * 4000})
+    # 1.5 points, which McNemar's test alone would call a difference: 60 lost, none won.
+    result = host.run(correct={"llama": [True] * 3940 + [False] * 60})
     (answers,) = [finding for finding in result.findings if finding.metric == "accuracy"]
     assert (result.exit_code, answers.verdict, answers.limit) == (0, "ok", -0.02)
 
@@ -273,9 +380,9 @@ def test_a_void_night_is_kept_and_judges_nothing(tmp_path: Path) -> None:
 
 def test_a_void_second_measurement_leaves_a_suspicion(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.run()
+    host.quiet(12)
     host.second = {"void": True}
-    with pytest.raises(BenchError, match="second measurement is void") as error:
+    with pytest.raises(NightError, match="second measurement is void") as error:
         host.run(slower={"llama": 0.10})
     assert error.value.exit_code == ExitCode.VOID
     assert host.last is not None and host.last.by_verdict("suspected")
@@ -305,7 +412,7 @@ def test_the_time_limit_ends_the_night_and_what_was_kept_stays(tmp_path: Path) -
     host.run()
     host.options = replace(host.options, time_limit_s=0.2)
     host.on_measure = lambda run_id: time.sleep(20)
-    with pytest.raises(BenchError, match="time limit") as error:
+    with pytest.raises(NightError, match="time limit") as error:
         host.run()
     assert error.value.exit_code == ExitCode.FAILURE
     with host.history() as history:
@@ -315,10 +422,10 @@ def test_the_time_limit_ends_the_night_and_what_was_kept_stays(tmp_path: Path) -
 
 def test_a_time_limit_that_passes_before_the_confirmation_leaves_a_suspicion(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.run()
+    host.quiet(12)
     host.options = replace(host.options, time_limit_s=2)
     host.on_measure = lambda run_id: time.sleep(20 if run_id.endswith("-confirm") else 0)
-    with pytest.raises(BenchError, match="time limit"):
+    with pytest.raises(NightError, match="time limit"):
         host.run(slower={"llama": 0.10})
     assert host.last is not None and host.last.by_verdict("suspected")
 
@@ -335,8 +442,8 @@ def test_a_killed_night_is_seen_by_the_next_one(tmp_path: Path) -> None:
 def test_a_second_nightly_at_once_gets_one_line_and_exit_code_4(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.out.mkdir()
-    with only_one(host.out / "history.db.lock"), pytest.raises(BenchError, match="another nightly") as error:
-        nightly(profile(), host.options, host.measure, lambda result: None)
+    with only_one(host.out / "history.db.lock"), pytest.raises(NightError, match="another nightly") as error:
+        nightly(host.options, host.measure, lambda result: None, now=host.now())
     assert error.value.exit_code == ExitCode.FAILURE and "\n" not in error.value.message
     assert host.asked == []
 
@@ -358,7 +465,7 @@ def test_the_last_change_of_level_is_shown_with_the_night(tmp_path: Path) -> Non
     host = Host(tmp_path)
     for _ in range(10):
         host.run()
-    host.options = replace(host.options, threshold=0.5)
+    host.options = replace(host.options, rules=rules(threshold=0.5))
     for _ in range(7):
         result = host.run(slower={"llama": 0.15})
     assert any("output_tok_s: since" in note for note in result.trends)
@@ -366,29 +473,29 @@ def test_the_last_change_of_level_is_shown_with_the_night(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("text", ["window:1", "window:x", "best", "", "window:-3", "pinned "])
 def test_a_baseline_that_is_none_says_what_was_expected(text: str) -> None:
-    with pytest.raises(ValueError, match="expected pinned, last-good, window:N"):
+    with pytest.raises(ValueError, match="expected series, pinned, last-good, window:N"):
         parse_choice(text)
 
 
-def test_thirty_nights_fail_exactly_where_the_truth_says(tmp_path: Path) -> None:
+def test_forty_nights_fail_exactly_where_the_truth_says(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    slow, new_driver = {"slower": {"llama": 0.10}}, {"host": HOST | {"gpu": [HOST["gpu"][0] | {"driver": "575.2"}]}}
+    slow, new_driver = {"slower": {"llama": 0.12}}, {"host": HOST | {"gpu": [HOST["gpu"][0] | {"driver": "575.2"}]}}
     slower_driver = new_driver | {"slower": {"llama": 0.20}}
-    story: dict[int, tuple[dict[str, Any], int]] = {8: ({"void": True}, 3), 12: (slow, 1), 13: (slow, 1)}
-    story |= dict.fromkeys(range(18, 26), (slower_driver, 0))
-    story |= {night: (new_driver | {"slower": {"llama": 0.28}}, 1) for night in range(26, 31)}
-    truth = [story.get(night, ({}, 0)) for night in range(1, 31)]
+    story: dict[int, tuple[dict[str, Any], int]] = {8: ({"void": True}, 3), 16: (slow, 1), 17: (slow, 1)}
+    story |= dict.fromkeys(range(22, 36), (slower_driver, 0))
+    story |= {night: (new_driver | {"slower": {"llama": 0.30}}, 1) for night in range(36, 41)}
+    truth = [story.get(night, ({}, 0)) for night in range(1, 41)]
     found = [host.run(**changes).exit_code for changes, _ in truth]
     assert found == [expected for _, expected in truth]
     with host.history() as history:
-        assert len(history.runs(where="kind = 'nightly'")) == 30
+        assert len(history.runs(where="kind = 'nightly'")) == 40
 
 
 def hostile() -> NightResult:
     name = "<script>x</script>](javascript:1) | \x1b[31m\u202e`a` https://evil.example @everyone www.evil.example"
-    finding = Finding(name, name, name, "regression", name, 0.9, (0.8, 0.95), 0.97, 10.0, 9.0, 9.0, name)
-    ok = Finding("llama", "c", "m", "ok", "b", 1.0, (0.9, 1.1), 0.97, 1.0, 1.0, None, "")
-    skipped = Finding("llama", "c", "m2", "not judged", None, None, None, None, None, 1.0, None, "none")
+    finding = Finding(name, name, name, "regression", name, 0.9, (0.8, 0.95), 0.97, 10.0, 9.0, 9.0, name, name, name)
+    ok = Finding("llama", "c", "output_tok_s", "ok", "b", 1.0, (0.9, 1.1), 0.97, 1.0, 1.0)
+    skipped = Finding("llama", "c", "ttft_ms_p50", "not judged", tonight=1.0, evidence="none")
     return NightResult("r", name, "last-good", "complete", 1, [finding, ok, skipped], breaks=[name], void=[])
 
 

@@ -32,7 +32,7 @@ class Cron:
     def __init__(self, tmp_path: Path) -> None:
         self.path = tmp_path
         self.profile = tmp_path / "night.toml"
-        self.profile.write_text(PROFILE.format(rounds=5, baseline="last-good"))
+        self.profile.write_text(PROFILE.format(rounds=5, baseline="series"))
         self.db = tmp_path / "history.db"
         self.rng = random.Random(8)
         self.day = 0
@@ -87,11 +87,12 @@ def test_exit_codes_and_every_output_of_a_good_a_slow_and_a_void_night(cron: Cro
     assert (first.returncode, first.stderr) == (0, "")
     assert "NO BASELINE" in first.stdout and not hook.exists()
     assert summary.read_text() == of_ci.read_text()
-    slow = [cron.measured(slower={"llama": 0.1}) for _ in range(2)]
+    slow = [cron.measured(slower={"llama": 0.4}) for _ in range(2)]
     second = cron.run("--measured", slow[0], "--measured", slow[1], *outputs, "--json", GITHUB_STEP_SUMMARY=str(of_ci))
     assert second.returncode == 1
-    assert json.loads(second.stdout)["headline"].startswith("REGRESSION: 3 of 3")
-    assert json.loads(hook.read_text())["exit_code"] == 1
+    assert json.loads(second.stdout)["headline"].startswith("REGRESSION: llama, single.perf-short")
+    told = json.loads(hook.read_text())
+    assert told["exit_code"] == 1 and len(told["regressions"]) == 3
     assert "REGRESSION" in summary.read_text()
     assert of_ci.read_text().count("## Nightly") == 2, "a summary of CI is added to, not replaced"
     assert Xml.parse(xml).getroot().get("failures") == "3"
@@ -123,9 +124,13 @@ def test_a_mistake_is_one_line_with_its_exit_code(cron: Cron, arguments: tuple[s
 
 def test_a_slowdown_without_a_second_folder_says_what_is_missing(cron: Cron) -> None:
     assert cron.run("--measured", cron.measured()).returncode == 0
-    done = cron.run("--measured", cron.measured(slower={"llama": 0.1}))
+    slow = cron.measured(slower={"llama": 0.4})
+    done = cron.run("--measured", slow)
     assert done.returncode == 4
     assert "another --measured" in one_line(done.stderr)
+    twice = cron.run("--measured", slow, "--measured", slow)
+    assert twice.returncode == 2
+    assert "the same folder twice" in one_line(twice.stderr)
 
 
 def test_the_second_of_two_at_once_is_refused_and_the_first_is_whole(cron: Cron) -> None:

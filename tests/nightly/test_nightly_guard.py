@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.errors import BenchError
-from nightly.guard import TimeLimitError, notify, only_one, parse_duration, time_limit
+from nightly.errors import NightError, TimeLimitError
+from nightly.guard import notify, only_one, parse_duration, time_limit
 
 
 def gone(pid: int) -> bool:
@@ -67,7 +67,7 @@ def test_the_lock_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root)
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-    with pytest.raises(BenchError, match=f"pid {holder.pid}"), only_one(tmp_path / "lock"):
+    with pytest.raises(NightError, match=f"pid {holder.pid}"), only_one(tmp_path / "lock"):
         pass
     holder.kill()
     holder.wait()
@@ -95,5 +95,5 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "-5", "3d", "h", "1e9"])
 def test_a_duration_that_is_none_is_a_usage_error(text: str) -> None:
-    with pytest.raises(BenchError, match="such as 3h"):
+    with pytest.raises(ValueError, match="such as 3h"):
         parse_duration(text)

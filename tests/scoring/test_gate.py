@@ -1,118 +1,178 @@
-"""The nightly gate: what it catches, and how seldom it cries wolf (in full: benchmarks/statistics_power.py)."""
+"""The nightly gate against values from tables and by hand (how often it is right: benchmarks/nightly_simulation.py).
 
-import random
-from math import exp
+Quantiles of Student's t are those of printed tables: t(0.99; 12) = 2.681, t(0.999; 12) = 3.930, t(0.975; 8) = 2.306,
+t(0.995; 8) = 3.355.
+"""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from typing import Any
 
 import pytest
 
-from scoring.statistics.gate import confirmed, decide, night_to_night_sd
+from scoring.statistics.gate import (
+    Decision,
+    Night,
+    confirmed,
+    decide,
+    decide_side_by_side,
+    night_noise,
+    still_regressed,
+)
+
+RULES: dict[str, Any] = {"higher_is_better": True, "threshold": 0.03}
+
+SD = sqrt((5 * 0.015**2 + 8 * 0.02**2) / 12)
+"""Of eight nights that lie 2% above and below their mean: prior with the weight of 5 nights, 7 degrees of freedom."""
 
 
-def rounds(rng: random.Random, level: float, count: int = 5, noise: float = 0.02) -> list[float]:
-    return [level * exp(rng.gauss(0, noise)) for _ in range(count)]
+def night(level: float, *, joins: bool = True) -> Night:
+    """A night of one round."""
+    return Night((level,), joins)
 
 
-def share_failing(slower: float, nights: int, tries: int = 400, **night: float) -> float:
-    rng = random.Random(5)
-    failing = 0
-    for _ in range(tries):
-        baseline = [rounds(rng, 100) for _ in range(nights)]
-        decision = decide(baseline, rounds(rng, 100 * (1 - slower)), higher_is_better=True, threshold=0.03)
-        failing += decision.fails
-    return failing / tries
+def eight() -> list[Night]:
+    """Eight nights of one round, alternately exp(-0.02) and exp(0.02) times 100."""
+    return [night(100 * exp(-0.02 * (-1) ** place)) for place in range(8)]
 
 
-@pytest.mark.parametrize("nights", [1, 7])
-def test_a_5_percent_slowdown_is_found_and_noise_is_not(nights: int) -> None:
-    assert share_failing(0.05, nights) >= 0.88
-    assert share_failing(0.0, nights) <= 0.02
+def rounds(level: float, spread: float = 0.01) -> list[float]:
+    """Five rounds whose logarithms are spread evenly: variance 2.5 spread^2."""
+    return [level * exp(spread * place) for place in (-2, -1, 0, 1, 2)]
 
 
-def test_a_certain_but_small_slowdown_is_no_regression() -> None:
-    decision = decide([[100.0, 100.1, 99.9]], [98.0, 98.1, 97.9], higher_is_better=True, threshold=0.03)
+def test_the_noise_of_nights_is_moderated_by_the_prior() -> None:
+    noise = night_noise([night.rounds for night in eight()])
+    assert (noise.sd, noise.df) == (pytest.approx(SD), 12)
+    # One night: the prior alone, 1.5% and the standard error of its five rounds.
+    noise = night_noise([rounds(100, 0.02)])
+    assert (noise.sd, noise.df) == (pytest.approx(sqrt(0.015**2 + 0.001 / 5)), 5)
+
+
+@pytest.mark.parametrize(("figures", "quantile"), [(1, 2.681), (10, 3.930)])
+def test_one_night_is_held_against_a_prediction_interval_for_all_figures_together(
+    figures: int, quantile: float
+) -> None:
+    half = quantile * SD * sqrt(1 + 1 / 8)
+    inside, outside = exp(-half + 0.001), exp(-half - 0.001)
+    decision = decide(eight(), [100 * inside], figures=figures, **RULES)
     assert decision.verdict == "ok"
-    assert decision.ci is not None and decision.ci[1] < 1
+    assert decision.limit == pytest.approx(exp(-half), rel=1e-3)
+    assert decision.ci == pytest.approx((inside * exp(-half), inside * exp(half)), rel=1e-3)
+    assert decide(eight(), [100 * outside], figures=figures, **RULES).verdict == "regression"
 
 
-def test_a_large_but_uncertain_slowdown_is_no_regression() -> None:
-    decision = decide([[100.0, 80.0, 120.0]], [90.0, 70.0, 110.0], higher_is_better=True, threshold=0.03)
-    assert decision.verdict == "ok"
-
-
-@pytest.mark.parametrize(("better", "verdict"), [(True, "improved"), (False, "regression")])
-def test_the_direction_of_the_metric_decides_what_is_worse(better: bool, verdict: str) -> None:
-    decision = decide([[10.0, 10.1, 9.9]], [12.0, 12.1, 11.9], higher_is_better=better, threshold=0.03)
-    assert decision.verdict == verdict
-    assert decision.ratio == pytest.approx(1.2 if better else 1 / 1.2, rel=0.01)
-
-
-def test_a_noisy_history_raises_the_limit() -> None:
-    quiet = decide([[100.0, 101.0, 99.0]], [94.0, 95.0, 93.0], higher_is_better=True, threshold=0.03)
-    noisy = decide([[100.0, 101.0, 99.0]], [94.0, 95.0, 93.0], higher_is_better=True, threshold=0.03, aa_sd=0.04)
-    assert (quiet.verdict, noisy.verdict) == ("regression", "ok")
-    assert noisy.limit == pytest.approx(0.92)
-
-
-def test_the_spread_between_nights_counts_although_each_night_is_steady() -> None:
-    nights = [[level, level * 1.001, level * 0.999] for level in (100, 96, 104, 97, 103, 99)]
-    decision = decide(nights, [95.0, 95.1, 94.9], higher_is_better=True, threshold=0.03)
-    assert decision.verdict == "ok"
-    assert "6 nights" in decision.evidence
-
-
-def nights_apart(rng: random.Random, nights: int) -> list[list[float]]:
-    """Nights of 3 rounds that differ by 2% from one another, and by 0.3% within."""
-    return [rounds(rng, 100 * exp(rng.gauss(0, 0.02)), 3, 0.003) for _ in range(nights)]
-
-
-@pytest.mark.parametrize("nights", [3, 4])
-def test_rounds_of_a_few_nights_are_not_taken_for_independent(nights: int) -> None:
-    rng = random.Random(7)
-    tries = 1000
-    drawn = [nights_apart(rng, nights + 1) for _ in range(tries)]
-    failing = sum(decide(night[1:], night[0], higher_is_better=True, threshold=0.03).fails for night in drawn)
-    assert failing / tries <= 0.035
-
-
-@pytest.mark.parametrize("nights", [1, 2])
-def test_too_few_nights_to_know_their_noise_are_said_to_be_blind_to_it(nights: int) -> None:
-    rng = random.Random(7)
-    rules = {"higher_is_better": True, "threshold": 0.03}
-    base, (tonight,) = nights_apart(rng, nights), nights_apart(rng, 1)
-    blind = f"blind to noise from night to night ({nights} night"
-    assert blind in decide(base, tonight, **rules).evidence  # type: ignore[arg-type]
-    assert "blind" not in decide(base, tonight, aa_sd=0.01, **rules).evidence  # type: ignore[arg-type]
-    assert "blind" not in decide(base, tonight, interleaved=True, **rules).evidence  # type: ignore[arg-type]
+@pytest.mark.parametrize(("recent", "cycle"), [(2, 1.05), (3, 1.05), (5, 1.05), (7, 1.0)])
+def test_several_nights_show_what_one_cannot(recent: int, cycle: float) -> None:
+    half = 2.681 * SD * sqrt(1 / recent + 1 / 8) * cycle
+    # The first night only a little, the last ones by more than the threshold: the mean is what crosses.
+    for mean, verdict in ((half + 0.001, "regression"), (half - 0.001, "ok")):
+        last = [max(mean, 0.0305)] * min(recent, 3)
+        first = [(mean * recent - sum(last)) / max(1, recent - 3)] * (recent - len(last))
+        earlier = [*eight(), *(night(100 * exp(-loss), joins=False) for loss in (first + last)[:-1])]
+        decision = decide(earlier, [100 * exp(-last[-1])], **RULES)
+        assert decision.verdict == verdict, mean
+        if decision.fails:
+            assert (decision.recent, decision.ratio) == (recent, pytest.approx(exp(-mean)))
 
 
 @pytest.mark.parametrize(
-    ("baseline", "tonight"), [([[100.0]], [50.0]), ([], [50.0]), ([[0.0, 1.0]], [1.0, 1.0]), ([[1.0, 1.0]], [])]
+    ("last", "verdict"),
+    [((0.035, 0.035, 0.035), "regression"), ((0.035, 0.027, 0.027), "ok"), ((0.06, 0.06, 0.01), "ok")],
 )
-def test_what_says_nothing_of_its_noise_is_not_judged(baseline: list[list[float]], tonight: list[float]) -> None:
-    assert decide(baseline, tonight, higher_is_better=True, threshold=0.03).verdict == "not judged"
+def test_a_certain_but_small_loss_or_one_that_is_over_is_no_regression(last: tuple[float, ...], verdict: str) -> None:
+    steady = [night(100 * exp(0.001 * (-1) ** place)) for place in range(40)]
+    *before, tonight = last
+    earlier = [*steady, *(night(100 * exp(-loss), joins=False) for loss in before)]
+    assert decide(earlier, [100 * exp(-tonight)], **RULES).verdict == verdict
 
 
-def test_one_round_a_night_is_judged_by_the_noise_of_the_history() -> None:
-    decision = decide([[100.0]], [90.0], higher_is_better=True, threshold=0.03, aa_sd=0.01)
-    assert decision.verdict == "regression"
+def test_the_direction_of_the_metric_decides_what_is_worse() -> None:
+    for better, verdict in ((True, "improved"), (False, "regression")):
+        decision = decide(eight(), [120.0], higher_is_better=better, threshold=0.03)
+        assert decision.verdict == verdict
+        assert decision.ratio == pytest.approx(1.2 if better else 1 / 1.2)
 
 
-def test_the_noise_of_the_nights_survives_one_real_shift() -> None:
-    steady = [[100.0 + i % 2] for i in range(12)]
-    shifted = [[value * (0.8 if place > 5 else 1) for value in night] for place, night in enumerate(steady)]
-    sd = night_to_night_sd(steady)
-    assert sd is not None
-    assert night_to_night_sd(shifted) == pytest.approx(sd, rel=0.2)
-    assert night_to_night_sd(steady[:5]) is None
+def test_nights_that_do_not_join_set_no_level_and_no_noise() -> None:
+    slow = [night(80, joins=False)] * 9
+    decision = decide([*eight(), *slow], [100.0], **RULES)
+    assert (decision.verdict, decision.ratio) == ("ok", pytest.approx(1.0))
+    assert "8 nights" in decision.evidence
+
+
+def test_the_level_may_be_set_by_some_nights_and_the_noise_by_all() -> None:
+    decision = decide(eight(), [100.0], level=slice(-1, None), **RULES)
+    assert decision.ratio == pytest.approx(exp(-0.02))
+    assert decision.limit == pytest.approx(exp(-2.681 * SD * sqrt(2)), rel=1e-3)
+
+
+def test_a_series_of_six_nights_is_too_young_and_still_sees_a_collapse() -> None:
+    decision = decide(eight()[:6], [100.0], **RULES)
+    assert decision.verdict == "too young"
+    assert decision.limit is not None and 0.90 < decision.limit < 0.95
+    assert decide(eight()[:7], [100.0], **RULES).verdict == "ok"
+    assert decide(eight()[:1], [33.0], figures=30, **RULES).verdict == "regression"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "tonight", "verdict"),
+    [
+        ([], [50.0], "not judged"),
+        ([Night((0.0, 0.0))], [50.0], "not judged"),
+        ([Night((2.8, 2.9))], [], "not judged"),
+        ([Night((2.8, 2.9))], [0.0, 0.0], "regression"),
+        ([Night((2.8, 2.9))], [2.8, 0.0], "not judged"),
+    ],
+)
+def test_a_fall_to_zero_is_a_regression_and_the_unknown_is_not_judged(
+    earlier: list[Night], tonight: list[float], verdict: str
+) -> None:
+    decision = decide(earlier, tonight, **RULES)
+    assert decision.verdict == verdict
+    assert decision.ratio == (0.0 if verdict == "regression" else None)
+    if tonight == [0.0, 0.0]:
+        assert decide(earlier, tonight, higher_is_better=False, threshold=0.03).verdict == "not judged"
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+def test_a_regression_is_mended_once_the_old_level_is_a_million_times_likelier(nights: int) -> None:
+    baseline = [each.rounds for each in eight()]
+    # log odds of n nights on the old level: n * loss^2 / (2 sd^2)
+    loss = sqrt(2 * SD**2 * log(1e6) / nights)
+    for factor, verdict in ((1.01, "ok"), (0.99, "regression")):
+        slow = [(100 * exp(-loss * factor),)] * 4
+        decision = still_regressed(baseline, [*slow, *[(100.0,)] * nights], **RULES)
+        assert decision.verdict == verdict
+        assert decision.recent == (nights if verdict == "ok" else 4 + nights)
+
+
+def test_one_lucky_night_does_not_mend_a_regression() -> None:
+    baseline = [each.rounds for each in eight()]
+    slow = [(95.0,)] * 4
+    assert still_regressed(baseline, [*slow, (98.0,)], **RULES).fails
+    assert still_regressed(baseline, [*slow, *[(97.0,)] * 7], **RULES).fails, "lost 3% of the 5% still"
+
+
+@pytest.mark.parametrize(("figures", "quantile"), [(1, 2.306), (5, 3.355)])
+def test_two_engines_of_one_night_are_compared_by_welch(figures: int, quantile: float) -> None:
+    half = quantile * 0.01 * sqrt(2.5 * 2 / 5)
+    for loss, verdict in ((half + 0.001, "regression"), (half - 0.001, "ok")):
+        decision = decide_side_by_side(
+            rounds(100), rounds(100 * exp(-loss)), figures=figures, **(RULES | {"threshold": 0.01})
+        )
+        assert decision.verdict == verdict
+        assert decision.ci == pytest.approx((exp(-loss - half), exp(-loss + half)), rel=1e-3)
+    assert decide_side_by_side(rounds(100)[:2], rounds(50), **RULES).verdict == "not judged"
+    assert decide_side_by_side(rounds(100), [0.0] * 5, **RULES).verdict == "not judged"
+    assert decide_side_by_side([100.0] * 5, [96.0] * 5, **RULES).verdict == "regression"
 
 
 def test_one_wild_first_measurement_does_not_carry_the_pair() -> None:
-    baseline = [[100.0, 101.0, 99.0, 100.5, 99.5]]
-    wild, calm = [80.0, 81.0, 79.0, 80.5, 79.5], [100.0, 101.0, 99.0, 100.5, 99.5]
-    rules = {"higher_is_better": True, "threshold": 0.03}
-    first = decide(baseline, wild, **rules)  # type: ignore[arg-type]
-    pooled = decide(baseline, wild + calm, **rules)  # type: ignore[arg-type]
-    assert first.verdict == "regression"
-    assert not confirmed(first, decide(baseline, calm, **rules), pooled)  # type: ignore[arg-type]
-    again = decide(baseline, wild, **rules)  # type: ignore[arg-type]
-    assert confirmed(first, again, decide(baseline, wild + wild, **rules))  # type: ignore[arg-type]
+    fails = Decision("regression", 0.9, None, None, "")
+    calm, half = Decision("ok", 0.99, None, None, ""), Decision("ok", 0.984, None, None, "")
+    assert not confirmed(fails, calm, fails, 0.03)
+    assert confirmed(fails, half, fails, 0.03)
+    assert not confirmed(fails, half, calm, 0.03)
+    assert not confirmed(fails, Decision("not judged", None, None, None, ""), fails, 0.03)

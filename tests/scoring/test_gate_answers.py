@@ -30,8 +30,15 @@ def test_fewer_than_six_problems_that_changed_are_no_regression_as_in_the_exact_
     assert decision.verdict == "ok"
     assert decision.ci == tuple(paired_difference(0, 4, 30).as_list())
     assert decision.evidence == "4 lost, 0 won of 30 problems, McNemar p = 0.125"
-    enough = [(1.0, 0.75)] * 6 + [(1.0, 1.0)] * 24
-    assert decide_answers((120, 120), (114, 120), enough, 2.0).verdict == "regression"
+    enough = [(1.0, 0.75)] * 8 + [(1.0, 1.0)] * 22
+    assert decide_answers((120, 120), (112, 120), enough, 2.0).verdict == "regression"
+
+
+def test_each_of_many_figures_is_tested_at_its_share_of_the_error() -> None:
+    # 8 lost and none won: McNemar p = 2 / 2^8 = 0.0078.
+    lost = [(True, False)] * 8 + [(True, True)] * 42
+    assert decide_answers((50, 50), (42, 50), lost, 2.0, figures=1).verdict == "regression"
+    assert decide_answers((50, 50), (42, 50), lost, 2.0, figures=2).verdict == "ok"
 
 
 def test_answers_without_pairs_fall_back_to_the_counts() -> None:

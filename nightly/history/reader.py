@@ -1,4 +1,4 @@
-"""Opening the history, and reading what it holds."""
+"""Opens the history and reads what it holds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from nightly.history.rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, QualityRow, RunInfo
-from nightly.history.schema import HistoryError, migrate
-from nightly.history.sql import one_line
+from nightly.history.schema import HistoryError, migrate, one_line
 
-GOOD = """run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR (COALESCE(run.exit_code, 0) = 0 AND NOT EXISTS(
-SELECT 1 FROM gate WHERE gate.run_id = run.run_id AND gate.verdict IN ('regression', 'suspected', 'unconfirmed'))))"""
-"""SQL for a run that may serve as a baseline: complete, and nothing in it looked slower, unless somebody pinned it.
+ORDER = "COALESCE(place_utc, created_utc)"
+"""The order of nights. `place_utc` is set where the clock went back: then the night still follows the one before it."""
 
-A night that only its second measurement cleared is left out too: its own figures are the wild ones.
-"""
+GOOD = """run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR (COALESCE(run.exit_code, 0) = 0
+AND run.requests_failed = 0 AND NOT EXISTS(SELECT 1 FROM gate WHERE gate.run_id = run.run_id
+AND gate.verdict IN ('regression', 'missing', 'suspected', 'unconfirmed'))))"""
+"""SQL for a run in which all was good: complete, no failed requests, nothing looked slower; or a pinned run."""
 
-_RUN = "run_id, created_utc, profile, profile_sha256, fingerprint, status, kind, confirms, pinned_utc, exit_code, note"
+_RUN = ", ".join(RunInfo.__slots__)
 
 
 class Reader:
@@ -27,6 +27,8 @@ class Reader:
 
     def __init__(self, path: Path, *, busy_timeout_s: float = 20.0) -> None:
         self.path = path
+        # What a night asks again for every figure; emptied by each change.
+        self._kept: dict[tuple[str, str], Any] = {}
         with one_line(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
@@ -71,14 +73,14 @@ class Reader:
     def runs(
         self, *, profile: str | None = None, good: bool = False, where: str = "1", values: tuple[Any, ...] = ()
     ) -> list[RunInfo]:
-        """Runs from old to new; `good` leaves only those that may serve as a baseline."""
+        """Runs from old to new; `good` leaves only those in which everything was good."""
         sql = f"SELECT {_RUN} FROM run WHERE {where}"  # noqa: S608  only constants of this package
         if profile is not None:
             sql, values = sql + " AND profile = ?", (*values, profile)
         if good:
             sql += f" AND {GOOD} AND kind != 'confirmation'"
         with one_line(self.path):
-            rows = self._db.execute(sql + " ORDER BY created_utc, run_id", values).fetchall()
+            rows = self._db.execute(sql + f" ORDER BY {ORDER}, run_id", values).fetchall()
         return [
             RunInfo(**dict(zip(_RUN.split(", "), row, strict=True)) | {"fingerprint": json.loads(row[4])})
             for row in rows
@@ -86,12 +88,12 @@ class Reader:
 
     def engines(self, run_id: str) -> dict[str, EngineInfo]:
         """The engines of a run by name."""
-        rows = self._rows("SELECT engine, kind, build, setup FROM engine WHERE run_id = ? ORDER BY engine", run_id)
+        rows = self._kept_rows("SELECT engine, kind, build, setup FROM engine WHERE run_id = ? ORDER BY engine", run_id)
         return {row[0]: EngineInfo(row[0], row[1], row[2], json.loads(row[3])) for row in rows}
 
     def loads(self, run_id: str) -> dict[str, str]:
         """Cell -> hash of its load; empty for a run from before version 2."""
-        return dict(self._rows("SELECT cell, load_sha256 FROM cell WHERE run_id = ?", run_id))
+        return dict(self._kept_rows("SELECT cell, load_sha256 FROM cell WHERE run_id = ?", run_id))
 
     def figures(self, run_id: str) -> list[FigureRow]:
         """All figures of a run."""
@@ -110,7 +112,7 @@ class Reader:
     def quality(self, run_id: str) -> list[QualityRow]:
         """The answers' rows of a run."""
         names = ", ".join(QualityRow.__slots__)
-        rows = self._rows(f"SELECT {names} FROM quality WHERE run_id = ? ORDER BY cell, engine", run_id)  # noqa: S608
+        rows = self._kept_rows(f"SELECT {names} FROM quality WHERE run_id = ? ORDER BY cell, engine", run_id)  # noqa: S608
         found = [dict(zip(QualityRow.__slots__, row, strict=True)) for row in rows]
         return [QualityRow(**row | {"outcomes": json.loads(row["outcomes"] or "null")}) for row in found]
 
@@ -120,9 +122,20 @@ class Reader:
         rows = self._rows(f"SELECT {names} FROM gate WHERE run_id = ? ORDER BY engine, cell, metric", run_id)  # noqa: S608
         return [GateRow(*row) for row in rows]
 
+    def gates_of(self, run_id: str, engine: str, cell: str) -> list[GateRow]:
+        """A night's decisions on one engine's cell."""
+        names = ", ".join(GateRow.__slots__)
+        sql = f"SELECT {names} FROM gate WHERE run_id = ? AND engine = ? AND cell = ? ORDER BY metric"  # noqa: S608
+        return [GateRow(*row) for row in self._rows(sql, run_id, engine, cell)]
+
     def check(self) -> str:
         """SQLite's own verdict on the file: `ok`, or what is broken."""
         return str(self._rows("PRAGMA integrity_check")[0][0])
+
+    def _kept_rows(self, sql: str, run_id: str) -> list[Any]:
+        if (sql, run_id) not in self._kept:
+            self._kept[sql, run_id] = self._rows(sql, run_id)
+        return list(self._kept[sql, run_id])
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         with one_line(self.path):

@@ -1,0 +1,101 @@
+"""Measures for a night: runs the profile with the real runner, or takes run folders that were measured before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from driver.errors import BenchError, ExitCode
+from driver.profile.model import Profile
+from nightly.gate_rules import Choice, GateRules
+from nightly.history.store import own_comparisons
+from nightly.measurement import Measure, Measured
+from records import JsonObject, RunFolder, read_json
+from scoring.quality.accuracy import DEFAULT_MARGIN_POINTS
+
+
+def gate_rules(profile: Profile, choice: Choice, threshold: float | None) -> GateRules:
+    """What the night needs to know of a profile."""
+    return GateRules(
+        profile=profile.name,
+        baseline_engine=profile.baseline,
+        engines=tuple(engine.name for engine in profile.engines),
+        cells=tuple(cell.label for cell in profile.cells),
+        metrics=profile.gate.metrics,
+        margins={
+            cell.label: profile.parity_margin.get(cell.workload_name, DEFAULT_MARGIN_POINTS) for cell in profile.cells
+        },
+        choice=choice,
+        threshold=threshold or profile.gate.threshold,
+    )
+
+
+def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool) -> Measure:
+    """The real runner: as `run PROFILE`, then score, audit, compare and report."""
+
+    def measure(rules: GateRules, run_id: str) -> Measured:
+        # Here, since pandas and scipy take a second that a refused second nightly should not spend.
+        from driver import judge
+        from driver.run.progress import Display
+        from driver.run.run import run_profile
+
+        asked = part_of(profile, rules.engines, rules.cells)
+        result = run_profile(asked, profile_path, out, run_id, Display(quiet=quiet))
+        comparison, path = judge.judge(result.folder)
+        written = judge.write_reports(comparison, path)
+        all_ok = judge.exit_code(comparison, all_ok=result.all_ok) != ExitCode.REGRESSION
+        return Measured(result.folder, comparison, all_ok, written[-1] if written else None)
+
+    return measure
+
+
+def take_measured(folders: tuple[Path, ...]) -> Measure:
+    """Takes existing run folders in order: the first for the night, the second to confirm it.
+
+    Raises:
+        BenchError: a folder is given twice; one measurement cannot confirm itself (exit code 2).
+    """
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise BenchError("--measured: the same folder twice; a second measurement is another run", ExitCode.USAGE)
+    waiting = list(folders)
+
+    def measure(rules: GateRules, run_id: str) -> Measured:
+        if not waiting:
+            raise BenchError("a second measurement is needed to confirm; name its folder with another --measured")
+        folder = RunFolder(waiting.pop(0))
+        if not folder.manifest.exists():
+            raise BenchError(f"{folder.path}: no run.json there; give the folder of a run")
+        comparisons = own_comparisons(folder)
+        try:
+            comparison = read_json(comparisons[-1]) if comparisons else _compare(folder)
+        except (OSError, ValueError) as error:
+            raise BenchError(f"{folder.path}: {error}") from None
+        failed = any(row["status"] == "error" and row["phase"] != "warmup" for row in comparison.get("requests", []))
+        page = own_comparisons(folder)[-1].with_suffix(".html")
+        return Measured(folder, comparison, not failed, page if page.exists() else None)
+
+    return measure
+
+
+def _compare(folder: RunFolder) -> JsonObject:
+    from driver import judge
+
+    comparison, path = judge.judge(folder)
+    judge.write_reports(comparison, path)
+    return comparison
+
+
+def part_of(profile: Profile, engines: tuple[str, ...], cells: tuple[str, ...] = ()) -> Profile:
+    """The profile with some of its engines and cells: one engine against stored figures, or what must be confirmed.
+
+    Raises:
+        BenchError: the profile does not have an engine of that name (exit code 2).
+    """
+    for name in engines:
+        if name not in [engine.name for engine in profile.engines]:
+            known = ", ".join(engine.name for engine in profile.engines)
+            raise BenchError(f"--engine {name!r}: the profile has {known}", ExitCode.USAGE)
+    kept = tuple(engine for engine in profile.engines if not engines or engine.name in engines)
+    asked = tuple(cell for cell in profile.cells if not cells or cell.label in cells)
+    workloads = {name: section for name, section in profile.workloads.items() if any(c.workload == name for c in asked)}
+    baseline = profile.baseline if profile.baseline in [engine.name for engine in kept] else kept[0].name
+    return profile.model_copy(update={"engines": kept, "cells": asked, "workloads": workloads, "baseline": baseline})
