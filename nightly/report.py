@@ -8,9 +8,8 @@ from nightly.baseline import FAILING
 from nightly.result import Finding, NightResult
 from reporting.escape import markdown as md
 from reporting.escape import one_line
-from reporting.format import UNKNOWN, count
+from reporting.format import UNKNOWN, count, metric_name
 from reporting.junit import Case, Outcome, junit_xml
-from reporting.terms import metric_name
 
 _LIMIT = 500
 """Longer texts are cut: evidence can name every fact of a host."""

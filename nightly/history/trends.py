@@ -12,8 +12,7 @@ from nightly.history.series import Point, Series, series_of
 from nightly.history.store import History
 from records import JsonObject
 from reporting.escape import one_line
-from reporting.format import figure
-from reporting.terms import metric_name
+from reporting.format import figure, metric_name
 from scoring.metrics import higher_is_better
 
 RECENT_NIGHTS = 14

@@ -227,7 +227,7 @@ def test_a_figure_that_vanishes_or_falls_to_0_fails_the_night_and_is_no_baseline
         (finding,) = result.failing
         assert (finding.metric, finding.baseline) == ("output_tok_s", f"{good[-1]} and 1 before")
         word = "missing" if "drop" in lost else "regression"
-        assert finding.verdict == word and "Output throughput" in result.headline
+        assert finding.verdict == word and "output throughput" in result.headline
     back = host.run()
     assert back.exit_code == 0
     assert {f.metric: f.baseline for f in back.findings}["output_tok_s"] == f"{good[-1]} and 1 before"
@@ -506,7 +506,7 @@ def test_names_are_inert_in_every_report() -> None:
     assert not re.search(r"(?<!\\)\]\(|https?://|@\w|www\.|(?<!\\)`", text)
     assert len({line.count(" |") for line in text.splitlines() if line.startswith("| ")}) == 1
     assert "\x1b" not in "\n".join(terminal(hostile()))
-    suite = Xml.fromstring(junit(hostile()))
+    (suite,) = Xml.fromstring(junit(hostile()))
     assert suite.get("failures") == "1" and suite.get("skipped") == "1" and suite.get("tests") == "5"
     failing = [case for case in suite.iter("testcase") if case.find("failure") is not None]
     assert "<script>" in str(failing[0].get("name"))
