@@ -14,7 +14,7 @@ import requests
 from engines.http import certificate_problem, session
 from engines.machine.vram import ModelShape
 from records.endpoint import server_url
-from records.redaction import HIDDEN, shown_argv, shown_env
+from records.redaction import shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
 SHARED_OPTIONS: Mapping[str, type] = {"device": str, "allow_cotenants": bool}
@@ -113,21 +113,6 @@ class Engine(ABC):
     def shown_env(self) -> dict[str, str]:
         """The environment as it may be written down: values of names that look like secrets are hidden."""
         return shown_env(self.env())
-
-    def has_secrets(self) -> bool:
-        """Whether its command line or environment holds something that must not be written down."""
-        return self.argv() != self.shown_argv() or self.env() != self.shown_env()
-
-    def without_secrets(self, text: str) -> str:
-        """A text, such as a line of its log, without the secrets of its command line and environment."""
-        pairs = [*zip(self.argv(), self.shown_argv(), strict=True)]
-        env, shown = self.env(), self.shown_env()
-        pairs += [(value, shown[name]) for name, value in env.items()]
-        for value, safe in pairs:
-            secret = value.partition("=")[2] if safe.endswith(f"={HIDDEN}") else value
-            if value != safe and secret:
-                text = text.replace(secret, HIDDEN)
-        return text
 
     def on_gpu(self) -> bool:
         """Whether it is meant to run on the GPU, where there is one; `options.device = "cpu"` says no."""

@@ -51,7 +51,8 @@ def command(
 
     end = against_good(ends[1], 1.0)
     if end.step != Step.BAD or end.ratio is None:
-        raise BenchError(f"{bad} is not shown to be slower than {good}: {end.why}; measure longer with --time")
+        remedy = "" if end.why.startswith("void") else "; measure longer with --time, or more often with --rounds"
+        raise BenchError(f"{bad} is not shown to be slower than {good}: {end.why}{remedy}")
     limit = limit_between(end.ratio)
     say(f"{bad} is {end.ratio:.3f}x as fast as {good}; a commit below {limit:.3f}x is bad")
     first = find_first_bad(source, ends[0], ends[1], lambda sha: against_good(sha, limit), say)

@@ -50,7 +50,7 @@ def explain_exit(log_tail: str, code: int | None) -> str | None:
 
 def why_it_ended(engine: Engine, log: Path, code: int) -> str:
     """Words for any end: what is known of this engine or of all, else exit code or signal and the log's last lines."""
-    tail = engine.without_secrets(log_tail(log))
+    tail = log_tail(log)
     known = engine.explain_exit(tail, code) or explain_exit(tail, code)
     if known:
         return known

@@ -101,24 +101,10 @@ class RunningEngine:
             leftovers.end_processes(left, STOP_GRACE_S)
             left = leftovers.family(self.pid, self._life)
         self.processes_left = len(left)
-        self._hide_secrets_in_log()
         self.port_free_after = port_is_free(self.engine.config.host, self.engine.config.port)
         self._surroundings.after()
         if not left:
             leftovers.forget(self.pid)
-
-    def _hide_secrets_in_log(self) -> None:
-        """A server may print its command line or environment; its log is passed on with the run."""
-        if not self.engine.has_secrets():
-            return
-        # Line by line: a log may be large.
-        hidden = self.log.with_suffix(".hidden")
-        with (
-            self.log.open(encoding="utf-8", errors="surrogateescape") as lines,
-            hidden.open("w", encoding="utf-8", errors="surrogateescape") as out,
-        ):
-            out.writelines(self.engine.without_secrets(line) for line in lines)
-        hidden.replace(self.log)
 
     def machine(self) -> dict[str, Any]:
         """The machine around this life, for engine.json; None where it was not started here or not measured."""
@@ -129,6 +115,9 @@ class RunningEngine:
         }
 
     def _spawn(self) -> None:
+        # What is hidden in them is remembered, and scrubbed from the log and from all messages.
+        self.engine.shown_argv()
+        self.engine.shown_env()
         lifeline_read, self._lifeline = os.pipe()
         status_read, status_write = os.pipe()
         command = [
@@ -177,8 +166,7 @@ class RunningEngine:
         if not self.engine.started_here:
             fix = self.engine.unreachable or "start it, fix `url`, or wait longer with `ready_timeout_s`"
             return f"{name}: no server answers at {self.engine.base_url} (waited {timeout_s:g} s); {fix}"
-        tail = self.engine.without_secrets(log_tail(self.log))
-        last = next((line for line in reversed(tail.splitlines()) if line.strip()), "empty")
+        last = next((line for line in reversed(log_tail(self.log).splitlines()) if line.strip()), "empty")
         return f"{name}: not ready within {timeout_s:g} s; its log {self.log} ends: {last}"
 
 

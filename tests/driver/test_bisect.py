@@ -151,7 +151,7 @@ def test_a_slow_commit_of_a_servers_tree_is_found(
     hashes = tree(tmp_path / "s", speeds)
     monkeypatch.chdir(tmp_path)
     server = (
-        f"sh -c 'exec {sys.executable} -m engines.pacing_server --host 127.0.0.1 --port {{port}} --ttft-ms 5"
+        f"sh -c 'exec {sys.executable} -m engines.pacing_server --host 127.0.0.1 --port {{port}} --ttft-ms 200"
         " --tokens 1000 --interval-ms $(cat {tree}/speed)'"
     )
     options = ["--source", "s", "--build", "sh -c '! grep fail speed'", "--users", "1", "--time", "40s"]

@@ -14,6 +14,7 @@ from engines import EngineConfig, EngineError, create, probe, running
 from engines.base import Engine
 from engines.process import lifecycle
 from engines.process.port import port_is_free
+from records.redaction import scrub
 from tests.engines.helpers import ROOT, STANDIN, model_folder
 
 PACING = (sys.executable, "-m", "engines.pacing_server", "--host", "{host}", "--port", "{port}")
@@ -99,10 +100,10 @@ def test_a_command_that_never_gets_ready_is_ended_with_its_last_words(tmp_path: 
 
 
 def test_a_command_that_dies_is_quoted_without_its_secrets(tmp_path: Path) -> None:
-    engine = python("sys.exit('bad key ' + sys.argv[3] + os.environ['HF_TOKEN'])", "--api-key", "sk-1234",
-                    env={"HF_TOKEN": "hf-5678"})  # fmt: skip
-    assert "(exit code 1)" in (line := refusal(engine, tmp_path)) and "bad key ******" in line
-    assert "sk-1234" not in (log := (tmp_path / "server.log").read_text()) and "hf-5678" not in log
+    engine = python("sys.exit('bad key ' + sys.argv[3] + os.environ['HF_TOKEN'])", "--api-key", "sk-secret-1234",
+                    env={"HF_TOKEN": "hf-secret-5678"})  # fmt: skip
+    assert "(exit code 1)" in (line := scrub(refusal(engine, tmp_path))) and "bad key ******" in line
+    assert "sk-secret-1234" not in (log := (tmp_path / "server.log").read_text()) and "hf-secret-5678" not in log
 
 
 def test_a_command_that_puts_itself_in_the_background_is_explained_and_ended(tmp_path: Path) -> None:
