@@ -82,6 +82,18 @@ def test_it_renders_without_an_error_and_asks_for_nothing(
         assert visit.asked == [pages[name]]
 
 
+def test_on_a_phone_no_interval_and_no_verdict_is_cut_off(browser: Any, pages: dict[str, str]) -> None:
+    # A value counts as shown where all of it lies on the screen and no scrolling part around it hides an end.
+    cut = """() => [...document.querySelectorAll('.ci, .word, .ratio, .card-value, .finding dd')]
+        .filter(cell => cell.checkVisibility() && cell.textContent.trim())
+        .filter(cell => { const range = document.createRange(); range.selectNodeContents(cell);
+            return [...range.getClientRects()].some(box => box.left < 0 || box.right > innerWidth); })
+        .map(cell => cell.textContent)"""
+    with Visit(browser, pages["fair"], 390) as visit:
+        assert visit.page.evaluate("document.querySelectorAll('.speed .ci, .answers .ci').length") > 10
+        assert visit.page.evaluate(cut) == []
+
+
 def test_points_are_painted_where_the_figures_of_the_json_lie(browser: Any, pages: dict[str, str]) -> None:
     told = with_gpu(with_rounds(example()))
     [row] = [r for r in told["performance"] if r["metric"] == "output_tok_s" and len(r["speed_ratio"]) == 1][:1]
