@@ -23,7 +23,7 @@ _ENTITY = re.compile("[&<>|]")
 
 
 def visible(text: object, limit: int | None = None) -> str:
-    """The text cut to `limit` characters (the cut is told), with everything invisible made visible; lines are kept.
+    """The text with everything invisible made visible, cut to `limit` characters; it says how much was cut. Lines stay.
 
     For JUnit XML this is all that is needed besides XML's own escapes: no character is left that XML 1.0 forbids.
     """

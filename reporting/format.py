@@ -31,12 +31,12 @@ _NAMES = {
     "requests_s": "Requests",
     "goodput_s": "Goodput",
     "prefill_tok_s": "Prefill",
-    "joules_per_token": "Energy a token",
+    "joules_per_token": "Energy per token",
     "peak_vram_mib": "Peak VRAM",
 }
 
 DAGGER = "†"
-DAGGER_NOTE = f"{DAGGER} One run each: the interval is blind to the noise from run to run."
+DAGGER_NOTE = f"{DAGGER} One round of each engine: the interval knows nothing of how much rounds differ."
 
 
 def metric_name(metric: str) -> str:
@@ -94,23 +94,23 @@ def word(value: object) -> str:
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9/% ]{1,24}", value) else ""
 
 
-def blind(told: JsonObject | None) -> bool:
+def blind(entry: JsonObject | None) -> bool:
     """Whether a ratio's interval comes from within one run a side."""
-    return bool(told) and (told or {}).get("method") == WITHIN_RUN
+    return bool(entry) and (entry or {}).get("method") == WITHIN_RUN
 
 
-def shown_interval(told: JsonObject) -> list[float] | None:
+def shown_interval(entry: JsonObject) -> list[float] | None:
     """The interval to show for a ratio or a difference: beside a verdict that of the verdict, else its own at 95%."""
-    return (told.get("ci_adjusted") if told.get("verdict") else None) or told.get("ci")
+    return (entry.get("ci_adjusted") if entry.get("verdict") else None) or entry.get("ci")
 
 
-def ratio_with_interval(told: JsonObject | None) -> str:
+def ratio_with_interval(entry: JsonObject | None) -> str:
     """0.42× [0.40, 0.44] slower, of a `speed_ratio` entry; a dagger says that it is blind to run noise."""
-    if not told or told.get("value") is None:
+    if not entry or entry.get("value") is None:
         return UNKNOWN
-    ci = shown_interval(told)
-    text = " ".join(part for part in (ratio(told["value"], ci), interval(ci), word(told.get("verdict"))) if part)
-    return text + (DAGGER if blind(told) else "")
+    ci = shown_interval(entry)
+    text = " ".join(part for part in (ratio(entry["value"], ci), interval(ci), word(entry.get("verdict"))) if part)
+    return text + (DAGGER if blind(entry) else "")
 
 
 def share(value: float | None) -> str:
@@ -146,6 +146,6 @@ TONES = {
 }  # fmt: skip
 
 
-def tone(told: JsonObject) -> str:
+def tone(entry: JsonObject) -> str:
     """The style of a verdict: good, bad, same, open, or none where there is none."""
-    return TONES.get(str(told.get("verdict")), "none")
+    return TONES.get(str(entry.get("verdict")), "none")

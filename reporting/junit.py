@@ -85,22 +85,24 @@ def _check(row: JsonObject) -> Case:
 
 
 def _speed(view: View, row: JsonObject, candidate: str) -> Case:
-    told = (row["speed_ratio"] or {}).get(candidate) or {}
+    speed_ratio = (row["speed_ratio"] or {}).get(candidate) or {}
     ours, theirs = (
         quantity((row["engines"].get(engine) or {}).get("value"), row.get("unit"))
         for engine in (candidate, view.baseline)
     )
-    verdict = told.get("verdict")
-    no_verdict = f"no verdict{f': {why}' if (why := told.get('no_verdict')) else ''}"
+    verdict = speed_ratio.get("verdict")
+    no_verdict = f"no verdict{f': {why}' if (why := speed_ratio.get('no_verdict')) else ''}"
     outcomes: dict[str | None, Outcome] = {
         "slower": "failure",
         "worse": "failure",
         "inconclusive": "skipped",
         None: "skipped",
     }
-    ci = shown_interval(told)
+    ci = shown_interval(speed_ratio)
     ends = f" (interval {interval(ci)})" if ci else ""
-    ratio_words = f"speed ratio {ratio(told.get('value'), ci)}{ends}" if told.get("value") else "no speed ratio"
+    ratio_words = (
+        f"speed ratio {ratio(speed_ratio.get('value'), ci)}{ends}" if speed_ratio.get("value") else "no speed ratio"
+    )
     message = (
         f"{cell_of(row)}: {metric_phrase(row['metric'])} of {candidate} is {ours}, of {view.baseline} {theirs};"
         f" {ratio_words}; {verdict or no_verdict}."

@@ -27,8 +27,8 @@ class View:
     @property
     def created(self) -> str:
         """When it was judged, for people: "2026-11-30 10:40 UTC"; what is no such stamp stays as it is."""
-        told = str(self.data.get("created") or "")
-        return re.sub(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ$", r"\1-\2-\3 \4:\5 UTC", told)
+        entry = str(self.data.get("created") or "")
+        return re.sub(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ$", r"\1-\2-\3 \4:\5 UTC", entry)
 
     @property
     def baseline(self) -> str:
@@ -45,8 +45,8 @@ class View:
 
     def card(self, engine: str) -> JsonObject:
         """What is known of an engine: build, model, slots ...; empty where the baseline did not run."""
-        told: JsonObject = self.data["engines"].get(engine, {})
-        return told
+        entry: JsonObject = self.data["engines"].get(engine, {})
+        return entry
 
     @property
     def provenance(self) -> JsonObject:
@@ -119,7 +119,7 @@ class View:
     @cached_property
     def blind(self) -> bool:
         """Whether any interval of the first table comes from within one run."""
-        return any(blind(told) for row in self.lead_rows for told in (row.get("speed_ratio") or {}).values())
+        return any(blind(entry) for row in self.lead_rows for entry in (row.get("speed_ratio") or {}).values())
 
     @property
     def caveats(self) -> list[str]:
@@ -166,7 +166,7 @@ def rounds_of(engine_row: JsonObject) -> dict[int, float | None]:
 def _decides(row: JsonObject) -> bool:
     """Whether a row's ratios have verdicts; an older comparison does not say, and has them for the usual metrics."""
     ratios = list((row.get("speed_ratio") or {}).values())
-    return any(told.get("deciding", row["metric"] in DECIDING_METRICS) for told in ratios)
+    return any(entry.get("deciding", row["metric"] in DECIDING_METRICS) for entry in ratios)
 
 
 def _known(row: JsonObject) -> bool:

@@ -60,11 +60,3 @@ class Draw:
 
     def legend(self, engines: Sequence[str]) -> list[tuple[str, str]]:
         return [(self.css[engine], self.names[engine]) for engine in engines]
-
-
-def quantile(ordered: Sequence[float], percent: float) -> float:
-    """By linear interpolation, as everywhere in this project."""
-    at = (len(ordered) - 1) * percent / 100
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from records.percentiles import enough
-from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
+from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
 from reporting.charts.scale import Scale, fitting, thin
 from reporting.charts.svg import Plot
 from reporting.escape import one_line
@@ -56,10 +58,10 @@ def _ecdf(draw: Draw, cell: str, name: str, samples: dict[str, list[float]]) -> 
         n = len(values)
         steps = [(value, (i + 1) / n) for i, value in enumerate(values)]
         plot.line([(values[0], 0.0), *thin(steps, POINTS)], draw.css[engine], draw.names[engine], steps=True)
-        quantiles = [quantile(values, q) if enough(q, n) else None for q in QUANTILES]
+        quantiles = [np.percentile(values, q) if enough(q, n) else None for q in QUANTILES]
         rows.append([draw.names[engine], f"{n:,}", *(figure(value) for value in quantiles), figure(values[-1])])
     title = f"{name}, {one_line(cell)}"
-    medians = ", ".join(f"{draw.names[e]} {figure(quantile(v, 50))} ms" for e, v in samples.items())
+    medians = ", ".join(f"{draw.names[e]} {figure(np.percentile(v, 50))} ms" for e, v in samples.items())
     return Chart(
         title,
         draw.picture(title, f"Cumulative distribution of {name}. Medians: {medians}.", [plot]),

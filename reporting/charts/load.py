@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import numpy as np
+
 from records import JsonObject
-from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw, quantile
+from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
 from reporting.charts.scale import Scale, linear, tick_label
 from reporting.charts.svg import Plot
 from reporting.escape import one_line
@@ -24,14 +26,14 @@ def load(draw: Draw) -> list[Chart]:
             first[key] = row
     charts = []
     for cell in dict.fromkeys(cell for cell, _ in first):
-        told = [first[cell, engine] for engine in draw.view.engines if (cell, engine) in first]
+        rows = [first[cell, engine] for engine in draw.view.engines if (cell, engine) in first]
         ends = [
-            t for row in told for t in (*_tokens_x(row)[-1:], *((row.get("in_flight") or {}).get("t_s") or [0])[-1:])
+            t for row in rows for t in (*_tokens_x(row)[-1:], *((row.get("in_flight") or {}).get("t_s") or [0])[-1:])
         ]
-        tops = [rate for row in told for rate in (row.get("tokens") or {}).get("tok_s") or []]
-        most = [n for row in told for n in (row.get("in_flight") or {}).get("n") or []]
+        tops = [rate for row in rows for rate in (row.get("tokens") or {}).get("tok_s") or []]
+        most = [n for row in rows for n in (row.get("in_flight") or {}).get("n") or []]
         scales = (linear(ends, LEFT, RIGHT), linear(tops, 150, TOP), linear(most, 226, 184, about=2))
-        charts += [_load(draw, row, *scales) for row in told if row.get("tokens") or row.get("in_flight")]
+        charts += [_load(draw, row, *scales) for row in rows if row.get("tokens") or row.get("in_flight")]
     return charts
 
 
@@ -68,11 +70,10 @@ def _load(draw: Draw, row: JsonObject, x: Scale, y: Scale, y_flight: Scale) -> C
 
 
 def gpu(draw: Draw) -> list[Chart]:
-    """Board power and memory over each engine's lives; nothing where no GPU was metered."""
-    told = draw.gpu_series
+    """Board power and memory of each round; nothing where no GPU was metered."""
     charts = []
     for key, name, unit in (("power_w", "Power", "W"), ("memory_mib", "Memory", "MiB")):
-        curves = [(row, _curve(row.get(key))) for row in told]
+        curves = [(row, _curve(row.get(key))) for row in draw.gpu_series]
         curves = [(row, curve) for row, curve in curves if curve and row["engine"] in draw.css]
         if not curves:
             continue
@@ -87,17 +88,17 @@ def gpu(draw: Draw) -> list[Chart]:
             plot.line(curve, draw.css[row["engine"]], f"{engine}, round {row['round']}")
             values = sorted(y for _, y in curve)
             rows.append(
-                [engine, str(row["round"]), figure(values[0]), figure(quantile(values, 50)), figure(values[-1])]
+                [engine, str(row["round"]), figure(values[0]), figure(np.percentile(values, 50)), figure(values[-1])]
             )
         title = f"{name} over time"
-        svg = draw.picture(title, f"{name} in {unit} of each engine's lives.", [plot])
+        svg = draw.picture(title, f"{name} in {unit} of each round.", [plot])
         legend = draw.legend(list(dict.fromkeys(row["engine"] for row, _ in curves)))
         charts.append(Chart(title, svg, ["engine", "round", f"least {unit}", "median", "most"], rows, legend))
     return charts
 
 
-def _curve(told: JsonObject | None) -> list[tuple[float, float]]:
-    return list(zip(told["t_s"], told["values"], strict=True)) if told else []
+def _curve(samples: JsonObject | None) -> list[tuple[float, float]]:
+    return list(zip(samples["t_s"], samples["values"], strict=True)) if samples else []
 
 
 def _tokens_x(row: JsonObject) -> list[float]:

@@ -58,7 +58,7 @@ def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def linear(values: Iterable[float], start: float, end: float, *, zero: bool = True, about: int = 5) -> Scale:
-    """A linear scale that ends on round figures; from zero unless told otherwise."""
+    """A linear scale that ends on round figures; from zero unless `zero` is False."""
     known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = (0.0 if zero else min(known)), max(known)
     if high <= low:

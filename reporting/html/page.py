@@ -17,7 +17,10 @@ from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 from markupsafe import Markup
 
 from records import JsonObject
-from reporting.charts.all_charts import groups
+from reporting.charts.chart import Draw, Group
+from reporting.charts.distributions import distributions
+from reporting.charts.load import gpu, load
+from reporting.charts.results import accuracy, ratio_trend, scaling
 from reporting.escape import one_line, visible
 from reporting.facts import answer_facts, commands, engine_facts, error_words, failures, noise_floors, run_facts
 from reporting.finding import finding
@@ -34,8 +37,7 @@ from reporting.format import (
     shown_interval,
 )
 from reporting.html.cards import cards
-from reporting.html.flips import flip_grids
-from reporting.html.problems import problems
+from reporting.html.problems import flip_grids, problems
 from reporting.html.speed_table import SpeedTable
 from reporting.terms import DEFINITIONS, explained
 from reporting.view import View, cell_of
@@ -60,7 +62,7 @@ def html(comparison: JsonObject) -> str:
         speed=SpeedTable.make(view, view.lead_rows),
         steps=SpeedTable.make(view, view.step_rows),
         other_speed=SpeedTable.make(view, view.other_rows),
-        groups=groups(view),
+        groups=_chart_groups(view),
         problems=problems(view),
         grids=flip_grids(view),
         answer_facts=answer_facts(view),
@@ -119,3 +121,30 @@ def _asset(name: str) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _chart_groups(view: View) -> list[Group]:
+    """The charts under their headings; each has its figures as a table."""
+    draw = Draw(view)
+    groups = [
+        Group("Throughput and answers", "With 95% intervals.", [*scaling(draw), *accuracy(draw)]),
+        Group(
+            "Ratio by round",
+            "Candidate against baseline in each round; the band is the interval over all rounds.",
+            ratio_trend(draw),
+        ),
+        Group(
+            "Latency distributions",
+            "Share of requests at or below a latency; a curve further left is faster. All rounds together.",
+            distributions(draw),
+            pairs=True,
+        ),
+        Group(
+            "Load over time",
+            "Tokens per second, and requests in flight below; the steady window is shaded.",
+            load(draw),
+            pairs=len(view.engines) == 2,
+        ),
+        Group("GPU", "Board power and memory, summed over the devices.", gpu(draw)),
+    ]
+    return [group for group in groups if group.charts]

@@ -1,13 +1,14 @@
-"""Answers side by side: what flipped or failed, with the first difference marked, as long as the page has room."""
+"""The problems of graded cells: who was right on which, and answers side by side with the first difference marked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from records import JsonObject
 from reporting.escape import BLOCK_LIMIT, one_line, visible
 from reporting.format import count
-from reporting.view import View
+from reporting.view import View, cell_of, is_flip
 from scoring.quality.divergence import first_difference
 
 ROOM = 2_200_000
@@ -93,14 +94,14 @@ def _size(row: JsonObject) -> int:
 
 
 def _problem(view: View, row: JsonObject, kind: str) -> Problem:
-    sides, told = [], row["engines"]
-    baseline = (told.get(view.baseline) or {}).get("completion")
-    first = next((told[c].get("completion") for c in view.candidates if c in told), None)
+    sides, answers = [], row["engines"]
+    baseline = (answers.get(view.baseline) or {}).get("completion")
+    first = next((answers[c].get("completion") for c in view.candidates if c in answers), None)
     for i, engine in enumerate(view.engines):
-        if engine not in told:
+        if engine not in answers:
             continue
         other = first if engine == view.baseline else baseline
-        sides.append(_side(told[engine], engine, f"s{i % 6}", other))
+        sides.append(_side(answers[engine], engine, f"s{i % 6}", other))
     sample = f", sample {row['sample']}" if row.get("sample") else ""
     return Problem(
         title=one_line(row["prompt_id"], 80) + sample,
@@ -113,21 +114,21 @@ def _problem(view: View, row: JsonObject, kind: str) -> Problem:
     )
 
 
-def _side(told: JsonObject, engine: str, css: str, other: str | None) -> Side:
-    text = told.get("completion")
-    total = told.get("completion_chars") or len(text or "")
+def _side(answer: JsonObject, engine: str, css: str, other: str | None) -> Side:
+    text = answer.get("completion")
+    total = answer.get("completion_chars") or len(text or "")
     same, marked, rest = _split(text or "", other)
     cut = total - min(len(text or ""), BLOCK_LIMIT)
     return Side(
         engine=one_line(engine, 60),
         css=css,
-        correct=bool(told.get("correct")),
-        why=why(told),
+        correct=bool(answer.get("correct")),
+        why=why(answer),
         same=visible(same),
         marked=visible(marked),
         rest=visible(rest),
         cut=f"{count(cut, 'character')} more are in the records." if cut > 0 else "",
-        reasoning=visible(told.get("reasoning") or "", BLOCK_LIMIT),
+        reasoning=visible(answer.get("reasoning") or "", BLOCK_LIMIT),
     )
 
 
@@ -145,21 +146,21 @@ def _split(text: str, other: str | None) -> tuple[str, str, str]:
     return text[:at], text[at:end] or "∎", text[end:]
 
 
-def why(told: JsonObject) -> str:
+def why(answer: JsonObject) -> str:
     """Why it was graded so, in words."""
-    if error := told.get("error"):
+    if error := answer.get("error"):
         return "not answered: no record" if error == "missing" else f"request failed: {one_line(error, 200)}"
     words = []
-    if told.get("answer") is None:
+    if answer.get("answer") is None:
         words.append("no answer found")
     else:
-        method = METHODS.get(str(told.get("method")), one_line(told.get("method"), 40))
-        words.append(f"answer {one_line(told['answer'], 80)}, from {method}")
-    if told.get("correct") and told.get("strict") is False:
+        method = METHODS.get(str(answer.get("method")), one_line(answer.get("method"), 40))
+        words.append(f"answer {one_line(answer['answer'], 80)}, from {method}")
+    if answer.get("correct") and answer.get("strict") is False:
         words.append("not right by the strict rule")
-    if told.get("truncated"):
+    if answer.get("truncated"):
         words.append("cut at its token limit")
-    if finish := told.get("finish_reason"):
+    if finish := answer.get("finish_reason"):
         words.append(f"finish reason {one_line(finish, 40)}")
     return "; ".join(words)
 
@@ -167,9 +168,9 @@ def why(told: JsonObject) -> str:
 def _listed(view: View, row: JsonObject, kind: str) -> list[str]:
     answers = []
     for engine in view.engines:
-        told = row["engines"].get(engine) or {}
-        mark = "right" if told.get("correct") else "wrong"
-        answers.append(f"{mark}: {one_line(told['answer'], 40) if told.get('answer') is not None else 'no answer'}")
+        answer = row["engines"].get(engine) or {}
+        mark = "right" if answer.get("correct") else "wrong"
+        answers.append(f"{mark}: {one_line(answer['answer'], 40) if answer.get('answer') is not None else 'no answer'}")
     return [
         kind,
         one_line(row["workload"], 60),
@@ -177,3 +178,38 @@ def _listed(view: View, row: JsonObject, kind: str) -> list[str]:
         one_line(row.get("gold"), 40),
         *answers,
     ]
+
+
+@dataclass(frozen=True)
+class FlipGrid:
+    """One square a problem and engine: `columns` holds, per problem, its name and whether each engine was right."""
+
+    title: str
+    engines: Sequence[str]
+    columns: list[tuple[str, list[bool | None]]]
+    note: str
+
+
+def flip_grids(view: View, most: int = 120) -> list[FlipGrid]:
+    """A grid per graded cell; with more problems than fit only those that flipped."""
+    grids = []
+    by_cell: dict[str, list[JsonObject]] = {}
+    for row in view.rows("problems"):
+        by_cell.setdefault(cell_of(row), []).append(row)
+    for cell, rows in by_cell.items():
+        flips = [row for row in rows if is_flip(row)]
+        chosen = rows if len(rows) <= most else flips[:most]
+        note = f"{count(len(flips), 'flip')} in {count(len(rows), 'problem')}"
+        if len(chosen) < len(rows):
+            note += f"; shown are {count(len(chosen), 'flip')}"
+        columns = [
+            (one_line(row["prompt_id"], 60), [_right(row["engines"].get(engine)) for engine in view.engines])
+            for row in chosen
+        ]
+        if columns:
+            grids.append(FlipGrid(one_line(cell, 80), [one_line(e, 40) for e in view.engines], columns, note))
+    return grids
+
+
+def _right(answer: JsonObject | None) -> bool | None:
+    return None if answer is None else bool(answer.get("correct"))

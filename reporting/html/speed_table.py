@@ -33,8 +33,8 @@ class SpeedTable:
 
     @classmethod
     def make(cls, view: View, rows: list[JsonObject]) -> SpeedTable:
-        told = [(row.get("speed_ratio") or {}).get(c) or {} for row in rows for c in view.candidates]
-        values = [v for t in told for v in (t.get("value"), *(shown_interval(t) or ())) if v]
+        ratios = [(row.get("speed_ratio") or {}).get(c) or {} for row in rows for c in view.candidates]
+        values = [v for t in ratios for v in (t.get("value"), *(shown_interval(t) or ())) if v]
         farthest = max((abs(math.log2(v)) for v in values), default=0.2)
         factor = next((f for f in (1.1, 1.25, 1.5, 2.0, 4.0) if math.log2(f) >= farthest), 8.0)
         previous, out = "", []
@@ -63,21 +63,21 @@ class SpeedTable:
         return f"{1 / self.factor:.2g}×", f"{self.factor:.2g}×"
 
 
-def _ratio_cell(value: float | None, told: JsonObject | None, factor: float) -> JsonObject:
-    told = told or {}
+def _ratio_cell(value: float | None, speed_ratio: JsonObject | None, factor: float) -> JsonObject:
+    speed_ratio = speed_ratio or {}
     return {
         "value": value,
-        "ratio": ratio(told.get("value"), shown_interval(told)),
-        "interval": interval(shown_interval(told)) + (DAGGER if blind(told) else ""),
-        "word": word(told.get("verdict")),
-        "tone": tone(told),
-        "plot": _whisker(told, factor),
+        "ratio": ratio(speed_ratio.get("value"), shown_interval(speed_ratio)),
+        "interval": interval(shown_interval(speed_ratio)) + (DAGGER if blind(speed_ratio) else ""),
+        "word": word(speed_ratio.get("verdict")),
+        "tone": tone(speed_ratio),
+        "plot": _whisker(speed_ratio, factor),
     }
 
 
-def _whisker(told: JsonObject, factor: float) -> Markup:
+def _whisker(speed_ratio: JsonObject, factor: float) -> Markup:
     """The interval on a logarithmic line on which 1 is in the middle; beyond the ends it is cut."""
-    value, ci = told.get("value"), shown_interval(told)
+    value, ci = speed_ratio.get("value"), shown_interval(speed_ratio)
     if not value:
         return Markup()
     width, middle, y = 150, 75, 9
@@ -86,11 +86,11 @@ def _whisker(told: JsonObject, factor: float) -> Markup:
         share_of = math.log(max(ratio_value, 1e-9)) / math.log(factor)
         return round(middle + max(-1.0, min(1.0, share_of)) * (middle - 6), 1)
 
-    css = tone(told)
+    css = tone(speed_ratio)
     bar = f'<path class="whisker {css}" d="M{at(ci[0])} {y}H{at(ci[1])}"/>' if ci else ""
     x = at(value)
     return Markup(  # noqa: S704 (numbers and our own words)
-        f'<svg class="forest" viewBox="0 0 {width} 18" role="img" aria-label="{ratio_with_interval(told)}">'
+        f'<svg class="forest" viewBox="0 0 {width} 18" role="img" aria-label="{ratio_with_interval(speed_ratio)}">'
         f'<path class="rule" d="M{middle} 0V18"/><path class="reach {css}" d="M{middle} {y}H{x}"/>{bar}'
         f'<circle class="point {css}" cx="{x}" cy="{y}" r="3.5"/></svg>'
     )

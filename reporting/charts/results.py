@@ -1,4 +1,4 @@
-"""Throughput: against the number in flight, and the candidate's ratio round by round."""
+"""The results: throughput against the number in flight, the candidate's ratio round by round, accuracy by workload."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from reporting.charts.chart import BOTTOM, LEFT, RIGHT, TOP, Chart, Draw
 from reporting.charts.scale import Scale, fitting, linear
 from reporting.charts.svg import Plot
 from reporting.escape import one_line
-from reporting.format import UNKNOWN, figure, interval, quantity, ratio, shown_interval
+from reporting.format import UNKNOWN, figure, interval, quantity, ratio, share, shown_interval
 from reporting.view import cell_of, concurrency_of, rounds_of
 
 
@@ -19,15 +19,15 @@ def scaling(draw: Draw) -> list[Chart]:
         if row["metric"] == "output_tok_s" and number is not None:
             by_workload.setdefault(row["workload"], []).append((number, row["engines"]))
     return [
-        _scaling(draw, workload, sorted(told, key=lambda pair: pair[0]))
-        for workload, told in by_workload.items()
-        if len({number for number, _ in told}) > 1
+        _scaling(draw, workload, sorted(levels, key=lambda level: level[0]))
+        for workload, levels in by_workload.items()
+        if len({number for number, _ in levels}) > 1
     ]
 
 
-def _scaling(draw: Draw, workload: str, told: list[tuple[int, JsonObject]]) -> Chart:
-    numbers = [number for number, _ in told]
-    known = [e for _, engines in told for e in engines.values() if e.get("value")]
+def _scaling(draw: Draw, workload: str, levels: list[tuple[int, JsonObject]]) -> Chart:
+    numbers = [number for number, _ in levels]
+    known = [e for _, engines in levels for e in engines.values() if e.get("value")]
     # An interval from two noisy rounds may be a hundred times as high as its figure; it must not flatten the rest.
     most = 1.6 * max((e["value"] for e in known), default=1.0)
     tops = [min(most, max(e["value"], *(e.get("ci") or [0]))) for e in known]
@@ -37,7 +37,7 @@ def _scaling(draw: Draw, workload: str, told: list[tuple[int, JsonObject]]) -> C
     )  # fmt: skip
     rows, legend = [], []
     for engine in draw.view.engines:
-        points = [(number, engines[engine]) for number, engines in told if (engines.get(engine) or {}).get("value")]
+        points = [(number, engines[engine]) for number, engines in levels if (engines.get(engine) or {}).get("value")]
         if not points:
             continue
         legend.append(engine)
@@ -52,7 +52,7 @@ def _scaling(draw: Draw, workload: str, told: list[tuple[int, JsonObject]]) -> C
     title = f"Output throughput, {one_line(workload)}"
     return Chart(
         title,
-        draw.picture(title, "Output tokens a second by requests in flight; figures in the table below.", [plot]),
+        draw.picture(title, "Output tokens per second by requests in flight; figures in the table below.", [plot]),
         ["engine", "in flight", "tok/s", "low", "high"],
         rows,
         draw.legend(legend),
@@ -79,9 +79,9 @@ def ratio_trend(draw: Draw) -> list[Chart]:
 
 
 def _ratio(draw: Draw, row: JsonObject, curves: dict[str, list[tuple[float, float]]]) -> Chart:
-    told = {candidate: (row.get("speed_ratio") or {}).get(candidate) or {} for candidate in curves}
+    ratios = {candidate: (row.get("speed_ratio") or {}).get(candidate) or {} for candidate in curves}
     values = [y for curve in curves.values() for _, y in curve]
-    ends = [end for t in told.values() for end in shown_interval(t) or []]
+    ends = [end for t in ratios.values() for end in shown_interval(t) or []]
     rounds = sorted({int(x) for curve in curves.values() for x, _ in curve})
     low, high = min(*values, 1.0) / 1.5, max(*values, 1.0) * 1.5
     scale = fitting([*values, *(min(max(end, low), high) for end in ends), 1.0], BOTTOM, TOP)
@@ -90,7 +90,7 @@ def _ratio(draw: Draw, row: JsonObject, curves: dict[str, list[tuple[float, floa
         x_ticks=[(k, str(k)) for k in rounds],
     )  # fmt: skip
     rows = []
-    if len(curves) == 1 and (ci := shown_interval(next(iter(told.values())))):
+    if len(curves) == 1 and (ci := shown_interval(next(iter(ratios.values())))):
         plot.band_y(*ci)
     plot.rule_y(1.0)
     for candidate, curve in curves.items():
@@ -99,7 +99,9 @@ def _ratio(draw: Draw, row: JsonObject, curves: dict[str, list[tuple[float, floa
         for x, y in curve:
             plot.point(x, y, css, f"{name}, round {x:.0f}: {ratio(y)}", name)
             rows.append([name, f"{x:.0f}", f"{y:.3f}"])
-        rows.append([name, "all", f"{ratio(told[candidate].get('value'))} {interval(shown_interval(told[candidate]))}"])
+        rows.append(
+            [name, "all", f"{ratio(ratios[candidate].get('value'))} {interval(shown_interval(ratios[candidate]))}"]
+        )
     title = f"Throughput ratio, {one_line(cell_of(row))}"
     return Chart(
         title,
@@ -108,3 +110,38 @@ def _ratio(draw: Draw, row: JsonObject, curves: dict[str, list[tuple[float, floa
         rows,
         draw.legend(list(curves)),
     )
+
+
+def accuracy(draw: Draw) -> list[Chart]:
+    """Right answers of each graded cell and engine, with their intervals."""
+    measured = [
+        (row, engine, row["engines"][engine])
+        for row in draw.view.rows("quality")
+        for engine in draw.view.engines
+        if (row["engines"].get(engine) or {}).get("accuracy") is not None
+    ]
+    if not measured:
+        return []
+    height = 40 + 22 * len(measured) + 40
+    left = 24 + 6.5 * max(len(one_line(row["workload"], 20)) for row, _, _ in measured)
+    plot = Plot(
+        Scale(0, 1, left, RIGHT), Scale(len(measured) - 0.5, -0.5, height - 40, 20), grid=False,
+        x_ticks=[(v / 100, f"{v}%") for v in (0, 25, 50, 75, 100)],
+        y_ticks=[
+            (i, one_line(row["workload"], 20)) for i, (row, e, _) in enumerate(measured) if e == draw.view.engines[0]
+        ],
+    )  # fmt: skip
+    for x in (0.25, 0.5, 0.75, 1.0):
+        plot.rule_x(x, "grid")
+    rows = []
+    for i, (row, engine, e) in enumerate(measured):
+        css, name, ci = draw.css[engine], draw.names[engine], e.get("ci")
+        if ci:
+            plot.bar_h(i, ci[0], ci[1], css)
+        plot.point(e["accuracy"], i, css, f"{name}, {one_line(row['workload'])}: {share(e['accuracy'])}", name)
+        ends = [share(end) for end in ci] if ci else [UNKNOWN, UNKNOWN]
+        rows.append([one_line(row["workload"]), name, f"{e['correct']}/{e['n']}", share(e["accuracy"]), *ends])
+    title = "Accuracy by workload"
+    svg = draw.picture(title, "Share of right answers of each engine; figures in the table below.", [plot], height)
+    legend = draw.legend([e for e in draw.view.engines if any(e == engine for _, engine, _ in measured)])
+    return [Chart(title, svg, ["workload", "engine", "right", "accuracy", "low", "high"], rows, legend)]
