@@ -33,8 +33,8 @@ DEFINITIONS = {
     "prefill": "Reading the prompt, before the first token is generated.",
     "decode": "Generating the answer, after the first token.",
     "speed ratio": "Candidate against baseline. Above 1 the candidate is faster, for rates and for latencies alike.",
-    "95% interval": "The values that the measurements allow: of 100 such intervals, 95 hold the true value. Beside a verdict it is wider, "
-    "to allow for the number of verdicts in the report.",
+    "95% interval": "The values that the measurements allow: of 100 such intervals, 95 hold the true value. Beside a"
+    " verdict it is wider, to allow for the number of verdicts in the report.",
     "baseline": "The engine that the others are compared with.",
     "candidate": "An engine that is compared with the baseline.",
     "cell": "One scenario with one workload, such as concurrent_4.perf-medium.",
