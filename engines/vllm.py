@@ -60,4 +60,6 @@ class Vllm(SafetensorsEngine):
             "chat_template_kwargs": {"enable_thinking": self.config.thinking},
             "repetition_penalty": 1.0,
             "min_p": 0.0,
+            # Under load it sends several tokens in one event; usage in every event says how many.
+            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         }

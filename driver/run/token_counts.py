@@ -66,6 +66,9 @@ def count_tokens(folder: CellFolder, tokenizer: Tokenizer) -> int:
 def _complete(record: Record, tokenizer: Tokenizer) -> bool:
     if record.completion_tokens is not None and record.chunk_tokens is not None:
         return False
+    if record.tool_calls or record.refusal or record.choices > 1:
+        # The text is not all that was generated.
+        return False
     # A lone surrogate, which the tokenizer refuses, becomes one character as well: the places stay.
     text = (record.reasoning + record.text).encode("utf-8", "replace").decode("utf-8")
     ends = [end for _, end in tokenizer.encode(text, add_special_tokens=False).offsets]

@@ -68,7 +68,7 @@ def test_it_is_read_back_and_probed_by_what_it_says(tmp_path: Path) -> None:
     assert [body.get("ignore_eos") for body in asked] == [None, None, True]
     for body in asked:
         assert body["chat_template_kwargs"] == {"enable_thinking": False}
-        assert body["stream_options"] == {"include_usage": True}
+        assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
         assert {"repetition_penalty": 1.0, "min_p": 0.0, "temperature": 0.0, "top_p": 1.0}.items() <= body.items()
         assert "repeat_penalty" not in body and "cache_prompt" not in body
 
