@@ -15,8 +15,10 @@ from driver.cross_check import Graded
 from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode, writing
 from records import JsonObject, RunFolder, read_json, write_json, write_text
+from reporting.finding import finding
 from reporting.junit import junit
 from reporting.markdown import markdown
+from reporting.view import View
 
 
 def stamp_now() -> str:
@@ -37,12 +39,18 @@ def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path
 
     stamp = stamp or stamp_now()
     try:
-        comparison = compare(folder, created=stamp)
+        comparison = _summed_up(compare(folder, created=stamp))
     except (ValueError, OSError) as error:
         raise BenchError(f"{folder.path}: cannot be compared: {error}") from None
     path = folder.comparison(stamp, "json")
     write_json(path, comparison)
     return comparison, path
+
+
+def _summed_up(comparison: JsonObject) -> JsonObject:
+    """The comparison with the finding in one line, as every report begins with it."""
+    comparison["verdict"]["summary"] = finding(View(comparison)).headline
+    return comparison
 
 
 def judge_runs(
@@ -59,7 +67,7 @@ def judge_runs(
 
     stamp = stamp_now()
     try:
-        comparison = compare_runs(baseline, other, created=stamp, engine_a=engine_a, engine_b=engine_b)
+        comparison = _summed_up(compare_runs(baseline, other, created=stamp, engine_a=engine_a, engine_b=engine_b))
     except UnknownEngineError as error:
         raise BenchError(str(error), ExitCode.USAGE) from None
     except (ValueError, OSError) as error:

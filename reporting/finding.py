@@ -285,16 +285,20 @@ def _more_rounds(view: View) -> list[str]:
     ]
     if not needed:
         return []
-    most, now, row = max(needed, key=lambda known: known[0])
-    where = f"{metric_phrase(row['metric'])} in {cell_of(row)}"
-    if most > _MOST_ROUNDS:
+    near = [known for known in needed if known[0] <= _MOST_ROUNDS]
+    if not near:
         return [
-            f"To settle the speed, make the machine quieter: {where} needs more than {_MOST_ROUNDS} rounds ({now} now)."
+            f"More rounds will hardly settle the speed: each open figure needs more than {_MOST_ROUNDS} rounds"
+            f" ({needed[0][1]} now). Make the machine quieter, or accept a wider margin."
         ]
-    others = f"; {count(len(needed) - 1, 'other open figure')} with at most as many" if len(needed) > 1 else ""
+    most, now, row = max(near, key=lambda known: known[0])
+    far = len(needed) - len(near)
+    others = f"{count(len(near) - 1, 'other open figure')}" if len(near) > 1 else ""
+    more = f" and {others}" if others else ""
+    more += f"; {count(far, 'figure')} would need more than {_MOST_ROUNDS}" if far else ""
     return [
         f"To settle the speed, run about {count(most - now, 'more round')} (rounds = {most} in the profile, {now} now):"
-        f" that many settle {where}{others}."
+        f" that many settle {metric_phrase(row['metric'])} in {cell_of(row)}{more}."
     ]
 
 

@@ -43,7 +43,8 @@ def summary(comparison: JsonObject, *, width: int | None = None, plain: bool | N
         plain: one fact a line, without colour; None asks whether stdout is a terminal.
     """
     if sys.stdout.isatty() if plain is None else not plain:
-        return _colored(View(comparison), max(width or shutil.get_terminal_size((100, 40)).columns, 40))
+        size = shutil.get_terminal_size((100, 40))
+        return _colored(View(comparison), max(width or size.columns, 40), size.lines)
     return lines(comparison)
 
 
@@ -72,11 +73,12 @@ def lines(comparison: JsonObject) -> str:
     return "\n".join(text)
 
 
-def _colored(view: View, width: int) -> str:
+def _colored(view: View, width: int, height: int) -> str:
     out = StringIO()
     console = Console(file=out, width=width, force_terminal=True, highlight=False)
     found = finding(view)
-    console.print(Text(safe(found.first_line, None), style=_STATES.get(found.state, "bold yellow")))
+    first_line = Text(safe(found.first_line, None), style=_STATES.get(found.state, "bold yellow"))
+    console.print(first_line)
     console.print(_labelled([(Text(label, "dim"), Text(safe(text, None))) for label, text in found.paragraphs]))
     if view.deciding_rows:
         console.print()
@@ -101,6 +103,10 @@ def _colored(view: View, width: int) -> str:
     console.print(_labelled(checks))
     if view.failed_requests:
         console.print(Text(f"{count(len(view.failed_requests), 'request')} failed", style="red"))
+    if out.getvalue().count("\n") > height:
+        # The first lines have left the screen by now.
+        console.print()
+        console.print(first_line)
     return out.getvalue().rstrip("\n")
 
 

@@ -43,7 +43,16 @@ def test_junit_is_written_where_it_is_asked_for_and_names_the_requests_that_fail
     found = cases(Path("reports/a.xml"), "requests")
     assert found[f"base.{CELL} requests"].find("failure") is None
     told = str(found[f"cand.{CELL} requests"].findtext("failure"))
-    assert told == "1 request of 12 failed: 1 http_status: 503 Service Unavailable"
+    assert told == f"cand, {CELL}: 1 of 12 requests failed: 1 http_status: 503 Service Unavailable"
+
+
+def test_the_comparison_holds_the_finding_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    built().write(Path("runs/mine").absolute())
+    assert cli(["compare", "runs/mine"]) == 0
+    [path] = Path("runs/mine").glob("comparison-*.json")
+    summary = json.loads(path.read_text())["verdict"]["summary"]
+    assert summary.startswith(capsys.readouterr().out.splitlines()[0])
+    assert summary.startswith("Fair. No verdict on speed: 1 round of each engine")
 
 
 def test_two_runs_that_do_not_match_are_void_and_the_reason_is_named(capsys: pytest.CaptureFixture[str]) -> None:

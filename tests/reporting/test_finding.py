@@ -162,3 +162,13 @@ def test_every_report_begins_with_it(make: Any) -> None:
     page = html(comparison)
     assert first.lead.split(" (")[0] in page[page.index("<h1") :][:2000]
     assert first.first_line in junit(comparison)[:1500]
+
+
+def test_figures_that_no_number_of_rounds_would_settle_are_named_as_such() -> None:
+    rates = {
+        (SINGLE, RATE): (1.05, 0.95, 1.16, "inconclusive"),
+        (FOUR, RATE): (1.01, 0.5, 2.0, "inconclusive"),
+    }
+    assert "; 1 figure would need more than 50." in said(with_speed(example(), rates), "Next")[0]
+    del rates[SINGLE, RATE]
+    assert said(with_speed(example(), rates), "Next")[0].startswith("More rounds will hardly settle the speed")

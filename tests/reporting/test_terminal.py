@@ -59,6 +59,19 @@ def test_a_wide_terminal_has_one_line_per_figure_and_a_narrow_one_stacks() -> No
     assert narrow[0].strip() == "xserv 56.5 tok/s  0.594× [0.592, 0.597] slower"
 
 
+def test_the_first_line_stands_again_at_the_end_of_what_is_higher_than_the_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    first = "Fair. xserv is slower than llama.cpp"
+    for height, times in (("10", 2), ("500", 1)):
+        monkeypatch.setenv("LINES", height)
+        shown = OURS.sub("", summary(example(), plain=False))
+        assert shown.count(first) == times
+    monkeypatch.setenv("LINES", "10")
+    assert first in "".join(OURS.sub("", summary(example(), plain=False)).splitlines()[-3:])
+
+
 def test_hostile_strings_send_nothing_to_the_terminal() -> None:
     for plain in (True, False):
         shown = OURS.sub("", summary(poisoned(void_example()), width=100, plain=plain))
