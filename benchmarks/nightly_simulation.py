@@ -340,3 +340,7 @@ def main() -> None:
                 print(f"{name:8}  {what:28} {value:8.4f}{'  MISSED' if bad else ''}", flush=True)
     print(f"{time.monotonic() - started:.0f} s")
     raise SystemExit(missed)
+
+
+if __name__ == "__main__":
+    main()

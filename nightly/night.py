@@ -98,6 +98,7 @@ class _Night:
         result.run_id = run.folder.run_id
         result.status = history.get(result.run_id).status
         result.report = str(run.report) if run.report else None
+        result.folder = str(run.folder.path)
         if result.status == "void":
             result.void = run.void_reasons()
             result.exit_code = int(ExitCode.VOID)

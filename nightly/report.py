@@ -41,6 +41,11 @@ def terminal(result: NightResult) -> list[str]:
     return text
 
 
+def figures_table(result: NightResult) -> tuple[Sequence[str], list[list[str]]]:
+    """Header and rows of the table of figures, the regressed first."""
+    return _HEADER, [_row(finding) for finding in _sorted(result.findings)]
+
+
 def printable(text: object) -> str:
     """The text in one line, whole, with whatever could move a cursor or hide made visible."""
     return one_line(text, None)

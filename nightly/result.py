@@ -75,7 +75,10 @@ class Finding:
 
 @dataclass(slots=True)
 class NightResult:
-    """One night. `failure` is the one line of what stopped it; `breaks` and `builds` are in words."""
+    """One night. `failure` is the one line of what stopped it; `breaks` and `builds` are in words.
+
+    `folder` is the run's folder, `report` the page to read.
+    """
 
     run_id: str
     profile: str
@@ -89,6 +92,7 @@ class NightResult:
     void: list[str] = field(default_factory=list)
     failure: str | None = None
     report: str | None = None
+    folder: str | None = None
 
     def by_verdict(self, *verdicts: str) -> list[Finding]:
         """The findings with one of these verdicts."""

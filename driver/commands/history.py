@@ -4,30 +4,61 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
+from click.shell_completion import CompletionItem
 
 from driver.commands import _history, _shared
 from driver.commands._history import one_line_errors, open_history
 from driver.errors import BenchError, ExitCode
 from driver.run.manifest import utc_now
 from driver.shell_completion import RunArgument
+from nightly.baseline import FAILING
+from nightly.gate_rules import check_metrics
 from nightly.history.export import export_csv, otava_config
 from nightly.history.store import History, HistoryError, read_run, require_history
 from nightly.history.trends import lines, to_json, trends
+from nightly.page import history_html
 from nightly.report import columns, printable
+from records import write_text
 from reporting.format import count
+from scoring.metrics import DECIDING, METRICS
 
 
-@click.group(short_help="Figures of earlier runs: list, trends, export, merge, pin, prune.")
+class MetricArgument(click.ParamType):  # type: ignore[type-arg]
+    """A metric by name; the shell completes it."""
+
+    name = "metric"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            check_metrics([value])
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in METRICS if name.startswith(incomplete)]
+
+
+@click.group(short_help="Figures of earlier runs: list, trends, html, export, merge, pin, prune.")
 @_history.option("path")
 @click.pass_context
 def command(context: click.Context, path: Path) -> None:
-    """Figures of earlier runs, kept in one SQLite file."""
+    r"""Figures of earlier runs, kept in one SQLite file.
+
+    \b
+    enginebench history list                      every run with its verdict
+    enginebench history trends output_tok_s       one figure over the nights
+    enginebench history html nights.html          one page: which night broke what
+    enginebench history pin RUN                   accept a new level as the baseline
+    """
     context.obj = path
 
 
@@ -68,8 +99,8 @@ def list_(path: Path, profile: str | None, as_json: bool) -> None:
     for run in runs:
         engines = ", ".join(f"{name} {build or 'unknown'}" for name, build in builds[run.run_id].items())
         found = gates[run.run_id]
-        slower = sum(verdict in ("regression", "suspected") for verdict in found)
-        gate = f"{slower} of {len(found)} slower" if slower else ("ok" if found else None)
+        failing = sum(verdict in FAILING for verdict in found)
+        gate = f"{failing} of {len(found)} failed" if failing else ("ok" if found else None)
         table.append(
             [
                 run.created_utc,
@@ -87,7 +118,7 @@ def list_(path: Path, profile: str | None, as_json: bool) -> None:
 
 
 @command.command("trends")
-@click.argument("metric")
+@click.argument("metric", type=MetricArgument())
 @click.option("--profile", help="Only this profile.")
 @click.option("--engine", help="Only this engine.")
 @click.option("--cell", help="Only this cell.")
@@ -95,7 +126,11 @@ def list_(path: Path, profile: str | None, as_json: bool) -> None:
 @click.pass_obj
 @one_line_errors
 def trends_(path: Path, metric: str, profile: str | None, engine: str | None, cell: str | None, as_json: bool) -> None:
-    """METRIC over the nights (such as output_tok_s), with breaks, new builds and changes of level."""
+    """METRIC over the nights, with regressions, breaks, new builds and changes of level.
+
+    METRIC is output_tok_s, output_tok_s_whole, requests_s, goodput_s, prefill_tok_s, joules_per_token, peak_vram_mib,
+    or ttft_ms, ttfa_ms, tpot_ms, itl_ms, icl_ms or e2e_ms with _p50, _p90, _p95, _p99 or _mean: ttft_ms_p50.
+    """
     with open_history(path) as history:
         found = trends(history, metric, profile=profile, engine=engine, cell=cell)
         if not found:
@@ -111,6 +146,43 @@ def trends_(path: Path, metric: str, profile: str | None, engine: str | None, ce
         click.echo("\n\n".join("\n".join(lines(each)) for each in found))
 
 
+@command.command("html")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--profile", help="Only this profile.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    type=MetricArgument(),
+    help="Only this metric. Default: those that are judged.",
+)
+@_shared.out
+@click.pass_obj
+@one_line_errors
+def html(path: Path, file: Path, profile: str | None, metrics: tuple[str, ...], out: Path) -> None:
+    """Write one static page to FILE: a row per figure, the regressed first, with links to the nights' reports.
+
+    Links lead to the runs' folders under --out and are relative to FILE.
+    """
+    with open_history(path) as history:
+        runs = history.runs(profile=profile)
+        judged = {gate.metric for run in runs for gate in history.gates(run.run_id)} or set(DECIDING)
+        wanted = metrics or tuple(metric for metric in METRICS if metric in judged)
+        shown = [each for metric in wanted for each in trends(history, metric, profile=profile)]
+    if not shown:
+        raise HistoryError(f"{path}: no complete run has {' or '.join(wanted)}; see `enginebench history list`")
+
+    def link(run_id: str) -> str | None:
+        folder = out / run_id
+        pages = [folder / "night.html", *sorted(folder.glob("comparison-*.html"), reverse=True)]
+        page = next((page for page in pages if page.is_file()), None)
+        return None if page is None else quote(os.path.relpath(page, file.parent))
+
+    names = sorted({each.series.profile for each in shown})
+    write_text(file, history_html(shown, link, ", ".join(names)))
+    click.echo(str(file))
+
+
 @command.command("export")
 @click.option(
     "--csv",
@@ -120,7 +192,7 @@ def trends_(path: Path, metric: str, profile: str | None, engine: str | None, ce
     help="File to write; - is stdout.",
 )
 @click.option("--profile", help="Which profile; may be left out where the history has one.")
-@click.option("--metric", "metrics", multiple=True, help="Only this metric; may be repeated.")
+@click.option("--metric", "metrics", multiple=True, type=MetricArgument(), help="Only this metric; may be repeated.")
 @click.option(
     "--otava-config", type=click.Path(path_type=Path, dir_okay=False), help="Write an otava.yaml for it as well."
 )

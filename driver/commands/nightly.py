@@ -19,6 +19,7 @@ from nightly import report as reports
 from nightly.gate_rules import parse_choice
 from nightly.guard import notify, parse_duration
 from nightly.night import NightlyOptions, nightly
+from nightly.page import night_html
 from nightly.result import NightResult
 from records import write_text
 
@@ -108,6 +109,7 @@ def command(
     def report(result: NightResult) -> None:
         # Also called when the night failed: whoever waits for a report gets one, and then the error.
         try:
+            _write_page(result)
             _write(result, summary, junit)
         finally:
             if hook and (notify_on == "always" or result.exit_code != ExitCode.DONE):
@@ -118,6 +120,16 @@ def command(
             click.echo("\n".join(reports.terminal(result)))
 
     return nightly(options, measure, report, now=utc_now()).exit_code
+
+
+def _write_page(result: NightResult) -> None:
+    """Write `night.html` into the run's folder; it links to the report of the measurement and takes its place."""
+    if result.folder is None:
+        return
+    comparison = Path(result.report).name if result.report else None
+    page = Path(result.folder) / "night.html"
+    write_text(page, night_html(result, comparison))
+    result.report = str(page)
 
 
 def _write(result: NightResult, summary: Path | None, junit: Path | None) -> None:

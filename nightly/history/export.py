@@ -8,6 +8,7 @@ from typing import TextIO
 
 from nightly.history.series import breaks_between
 from nightly.history.store import WHOLE_RUN, History, RunInfo
+from reporting.escape import one_line
 from scoring.metrics import higher_is_better
 
 ATTRIBUTES = ("run_id", "profile", "builds", "series", "broken_by")
@@ -47,7 +48,7 @@ def export_csv(history: History, out: TextIO, *, profile: str, metrics: tuple[st
         number += bool(broken)
         builds = " ".join(f"{name}={info.build or 'unknown'}" for name, info in engines.items())
         attributes = [_inert(text) for text in (run.run_id, run.profile, builds, str(number), "; ".join(broken))]
-        time = run.created_utc.replace("Z", "+00:00")
+        time = _inert(run.created_utc.replace("Z", "+00:00"))
         writer.writerow([time, *attributes, *(repr(figures[name]) if name in figures else "" for name in names)])
     return names
 
@@ -67,6 +68,6 @@ def _column(*parts: str) -> str:
 
 
 def _inert(text: str) -> str:
-    """A text that a spreadsheet would run as a formula gets an apostrophe; line ends become spaces."""
-    text = re.sub(r"[\r\n\x00]", " ", text)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
+    """Text that a spreadsheet would run as a formula gets an apostrophe; control characters become visible."""
+    text = one_line(text, None)
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@", "␉")) else text

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from nightly.history.change_points import change_points
-from nightly.history.export import export_csv, otava_config
-from nightly.history.store import History, read_run
+from nightly.history.export import _inert, export_csv, otava_config
+from nightly.history.store import GateRow, History, read_run
 from nightly.history.trends import Trend, lines, to_json, trends
 from nightly.report import columns, printable
 from scoring.metrics import METRICS, unit_and_better
@@ -153,3 +153,37 @@ def test_a_hostile_name_can_neither_move_the_cursor_nor_run_in_a_spreadsheet(tmp
         run = history.get("n01")
         assert printable(run.note) == "=cmd()"
     assert columns(("a", "b"), [["x\ny", None]]) == ["a    b", "x␤y  –"]
+
+
+def test_a_formula_or_control_character_in_an_exported_text_is_inert(tmp_path: Path) -> None:
+    nights = series_of_nights(2)
+    nights[0].build = {"llama": "\x1b[2J=1"}
+    with filled(tmp_path, nights) as history:
+        with history._change() as db:
+            db.execute("UPDATE run SET created_utc = '=HYPERLINK(1)', place_utc = '2026-01-01' WHERE run_id = 'n01'")
+        out = io.StringIO()
+        export_csv(history, out, profile="night")
+        first, second = csv.DictReader(io.StringIO(out.getvalue()))
+        assert first["time"] == "'=HYPERLINK(1)"
+        assert "\x1b" not in out.getvalue() and second["broken_by"] == ""
+        assert first["builds"] == "llama=␛[2J=1"
+    # A tab before a formula is taken off by some spreadsheets.
+    assert _inert("\t=1") == "'␉=1"
+
+
+def test_the_chart_shows_an_8_percent_step_and_marks_the_night_that_broke(tmp_path: Path) -> None:
+    nights = series_of_nights(20)
+    for each in nights[12:]:
+        each.slower = {"llama": 0.08}
+    with filled(tmp_path, nights) as history:
+        for run_id in ("n13", "n14"):
+            row = GateRow(
+                "llama", "single.perf-short", "output_tok_s", None, 0.92, 0.9, 0.94, 0.95, "regression", "", "n13"
+            )
+            history.add_gates(run_id, [row], 1)
+        text = lines(only(trends(history, "output_tok_s")))
+        place = {night: line.index("|") for night in ("n12", "n13") for line in text if night in line}
+        charts = {night: next(line for line in text if f"|  {night}" in line) for night in ("n12", "n13", "n14")}
+        step = charts["n12"].index("o") - charts["n13"].index("x")
+        assert place and step >= 10
+        assert charts["n13"].endswith("REGRESSION  since n13") and charts["n14"].endswith("REGRESSION  since n13")

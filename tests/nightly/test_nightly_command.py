@@ -235,7 +235,7 @@ def test_history_commands_list_trend_export_pin_merge_and_prune(cron: Cron) -> N
     trend = cron.history("trends", "output_tok_s", "--json")
     assert [point["run_id"] for point in json.loads(trend.stdout)[0]["points"]] == ["n01", "n02", "n03"]
     unknown = cron.history("trends", "speed")
-    assert unknown.returncode == 4 and "known are output_tok_s" in one_line(unknown.stderr)
+    assert unknown.returncode == 2 and "known are output_tok_s" in one_line(unknown.stderr)
     for wrong, told in ((["pin", "nope"], "no run 'nope'"), (["trends", "output_tok_s", "--engine", "nope"], "llama")):
         refused = cron.history(*wrong)
         assert refused.returncode == 2 and told in one_line(refused.stderr)
