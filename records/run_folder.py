@@ -84,6 +84,10 @@ class RoundFolder:
     def gpu(self) -> Path:
         return self.path / "gpu.jsonl"
 
+    @property
+    def host(self) -> Path:
+        return self.path / "host.jsonl"
+
     def earlier_lives(self) -> list[JsonObject]:
         """engine.json of each earlier engine process that ended before all cells of its round, the earliest first."""
         return earlier_versions(self.path, "engine")

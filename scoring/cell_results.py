@@ -25,6 +25,7 @@ class Parts:
     divergence: list[JsonObject] = field(default_factory=list)
     problems: list[JsonObject] = field(default_factory=list)
     requests: list[JsonObject] = field(default_factory=list)
+    host: list[JsonObject] = field(default_factory=list)
     series: list[JsonObject] = field(default_factory=list)
     gpu: dict[str, dict[int, list[JsonObject]]] = field(default_factory=dict)
     means: dict[tuple[str, str, str], breakdown.Means] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from scoring.quality.problems import problem_rows
 from scoring.quality.verdicts import judge_answers
 from scoring.runs import Round, Run, load_run
 from scoring.speed import breakdown, gpu
+from scoring.speed.host import host_figures
 from scoring.speed.latency import CellFigures, cell_figures
 from scoring.speed.rows import performance_rows
 from scoring.speed.series import cell_series
@@ -96,6 +97,7 @@ def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None 
         "divergence": parts.divergence,
         "problems": parts.problems,
         "requests": parts.requests,
+        "host": parts.host,
         "series": {"cells": parts.series, "gpu": gpu_series(parts)},
         "provenance": provenance(run),
     }
@@ -141,7 +143,11 @@ def _measure(run: Run, life: Round, capture: Capture, parts: Parts) -> tuple[Cap
     figures = cell_figures(capture, run.profile.get("objectives"))
     figures.steps = step_figures(capture, run.profile.get("objectives"))
     gpu.add_gpu_figures(figures, gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
+    figures.host = host_figures(life.host_rows(), *capture.asked_span_ns())
     capture.engine = life.engine
+    if figures.host:
+        head = {"engine": life.engine, "cell": capture.cell, "round": capture.round}
+        parts.host.append(head | figures.host.to_json())
     parts.series.append(cell_series(capture, figures))
     parts.requests += request_rows(capture, figures)
     capture.drop_chunks()

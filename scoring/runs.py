@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import orjson
 
@@ -37,19 +38,11 @@ class Round:
 
     def gpu_rows(self) -> list[JsonObject]:
         """The GPU meter's samples, empty where nothing was measured."""
-        try:
-            lines = self.folder.gpu.read_bytes().splitlines()
-        except OSError:
-            return []
-        rows = []
-        for line in lines:
-            try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                continue  # a line cut by a kill
-            if isinstance(row, dict):
-                rows.append(row)
-        return rows
+        return _samples(self.folder.gpu)
+
+    def host_rows(self) -> list[JsonObject]:
+        """The host meter's samples, empty where nothing was measured."""
+        return _samples(self.folder.host)
 
 
 @dataclass(slots=True)
@@ -137,3 +130,20 @@ def _state(life: RoundFolder) -> JsonObject:
         return read_json(life.engine_json)
     except FileNotFoundError:
         return {}
+
+
+def _samples(path: Path) -> list[JsonObject]:
+    """The rows of a meter's file."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return []
+    rows = []
+    for line in lines:
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue  # a line cut by a kill
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows

@@ -84,6 +84,8 @@ class RunBuilder:
     manifest: JsonObject = field(default_factory=dict)
     workloads: dict[str, list[Prompt]] = field(default_factory=dict)
     gpu: dict[tuple[str, int], list[JsonObject]] = field(default_factory=dict)
+    crowd: dict[tuple[str, int], float] = field(default_factory=dict)
+    """CPU time that others took in a round, and that our threads waited, per second of ours; 0 unless given."""
     _clock_ns: int = START_NS
 
     def __post_init__(self) -> None:
@@ -223,6 +225,8 @@ class RunBuilder:
             life.path.mkdir(parents=True)
             if state:
                 write_json(life.engine_json, state)
+            rows = self._host_rows(engine, number)
+            life.host.write_text("".join(json.dumps(row) + "\n" for row in rows))
             if rows := self.gpu.get((engine, number)):
                 life.gpu.write_text("".join(json.dumps(row) + "\n" for row in rows))
         for (engine, number, cell), records in self.records.items():
@@ -233,6 +237,32 @@ class RunBuilder:
             scenario = self.scenarios[engine, number, cell]
             write_json(place.scenario, {"counts": counts_of(records)} | scenario)
         return folder
+
+    def _host_rows(self, engine: str, number: int) -> list[JsonObject]:
+        """Two cores, half of one busy with us; a sample a second from before the first request to after the last."""
+        records = [r for (e, n, _), rows in self.records.items() if (e, n) == (engine, number) for r in rows]
+        sent = [record.sent_ns for record in records if record.sent_ns is not None]
+        if not sent:
+            return []
+        start, end = min(sent) - NS, max(record.end_ns for record in records) + 2 * NS
+        crowd = self.crowd.get((engine, number), 0.0)
+        return [
+            {
+                "t_ns": start + second * NS,
+                "cores": 2,
+                "busy_s": second * 0.5 * (1 + crowd),
+                "idle_s": second * (2 - 0.5 * (1 + crowd)),
+                "steal_s": 0.0,
+                "ours_s": second * 0.5,
+                "waited_s": second * 0.5 * crowd,
+                "memory_stalled_s": 0.0,
+                "load1": 1.0,
+                "mhz": 2400.0,
+                "governor": "performance",
+                "throttled": 0,
+            }
+            for second in range((end - start) // NS + 1)
+        ]
 
     def _section(self, scenario: str, workload: str, **more: Any) -> None:
         self.profile["cells"].append({"scenario": scenario, "workload": workload, "samples": 1} | more)

@@ -16,6 +16,7 @@ from driver.run.plan import Life, pending
 from driver.run.progress import Display
 from driver.run.weights_identity import describe_weights
 from engines import Engine, EngineError, RunningEngine, probe, running
+from engines.telemetry.host import host_metering
 from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, set_aside, write_json
 
 
@@ -61,11 +62,14 @@ def _up(engine: Engine, section: EngineSection, folder: RoundFolder, state: Json
     """
     stack = ExitStack()
     try:
+        # Outside the pin: it watches the load generator's cores, too.
+        stack.enter_context(host_metering(folder.host))
         with pinned(section.cores):
             alive = stack.enter_context(
                 running(engine, folder.server_log, ready_timeout_s=ready_timeout_s(engine, section), gpu_log=folder.gpu)
             )
     except EngineError as error:
+        stack.close()
         state.update(stop_reason="never ready", error=str(error))
         write_json(folder.engine_json, state)
         raise BenchError(str(error)) from None

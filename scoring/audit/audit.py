@@ -9,6 +9,7 @@ from __future__ import annotations
 # Importing a group of checks registers them; the order here is the order of the audit's rows.
 import scoring.audit.answers
 import scoring.audit.engine
+import scoring.audit.host
 import scoring.audit.load
 import scoring.audit.machine
 import scoring.audit.requests

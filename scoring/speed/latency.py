@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from records.percentiles import PERCENTILES, enough
 from scoring.captures import Capture
+from scoring.speed.host import HostFigures
 from scoring.speed.steady import Steady, Window, find_steady
 
 Floats = NDArray[np.float64]
@@ -46,6 +47,8 @@ class CellFigures:
     samples: dict[str, Floats] = field(default_factory=dict)
     prefill_from: str | None = None
     """What prefill_tok_s rests on, in words; figures of two kinds cannot be held against each other."""
+    host: HostFigures | None = None
+    """What the host meter saw of the machine meanwhile."""
     steps: dict[float, CellFigures] = field(default_factory=dict)
     """Of a sweep: the figures of each level (`scoring.speed.steps`)."""
 

@@ -209,6 +209,14 @@ def cut_file(run: RunBuilder) -> None:
     del run.records["cand", 1, PERF][-3:]
 
 
+def busy_loops_beside_the_candidate(run: RunBuilder) -> None:
+    """A second round, and in both rounds of the candidate others that take as much CPU as we get."""
+    again = built(rounds=2)
+    run.rounds, run.profile["rounds"] = 2, 2
+    run.records, run.scenarios, run.states = again.records, again.scenarios, again.states
+    run.crowd = {("cand", 1): 1.0, ("cand", 2): 1.0}
+
+
 def another_size(run: RunBuilder) -> None:
     state(run, "readback", model="org/tiny-1b")
     run.states["base", 1]["readback"]["model"] = "honest-8b.gguf"
@@ -338,6 +346,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
         "16 of 16 answers have more tokens than max_tokens allowed, such as 31 of 24",
     ),
     ("same tokens for the same text", QUALITY, other_count_for_the_same_text, "5 of 5 identical answers"),
+    ("machine left alone", PERF, busy_loops_beside_the_candidate, "2.00 times as much as the baseline's, in every"),
     ("records as counted", PERF, cut_file, "requests in the records, the load process counted"),
     ("same model as the baseline", None, another_size, "tiny-1b, in the baseline honest-8b.gguf: the sizes differ"),
 ]
@@ -529,6 +538,28 @@ def test_the_models_name_is_held_against_the_baselines(
     run.states["base", 1]["readback"]["model"] = theirs
     state(run, "weights", sha256=None, source_sha256=None)
     assert row_of(audited(run, tmp_path)["audit"], "same model as the baseline")["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("crowd", "status", "evidence"),
+    [
+        ({}, "pass", "others used 0% of the CPU, our threads waited 0.00 s"),
+        ({("cand", 1): 0.3, ("cand", 2): 0.3}, "warn", "1.30 times as much"),
+        ({("base", 1): 0.3, ("base", 2): 0.3, ("cand", 1): 0.3, ("cand", 2): 0.3}, "warn", "crowded the CPU"),
+        # One bad round of the candidate is bad luck, not a difference between the sides.
+        ({("cand", 1): 3.0}, "warn", "2.00 times as much"),
+    ],
+)
+def test_a_crowd_beside_one_engine_is_warned_of_and_void_only_in_every_round(
+    tmp_path: Path, crowd: dict[tuple[str, int], float], status: str, evidence: str
+) -> None:
+    run = built(rounds=2)
+    run.crowd = crowd
+    comparison = audited(run, tmp_path)
+    row = row_of(comparison["audit"], "machine left alone", cell=PERF)
+    assert (row["status"], evidence in row["evidence"]) == (status, True), row
+    assert comparison["verdict"]["void"] is False
+    assert len(comparison["host"]) == 2 * 2 * 2
 
 
 def test_another_name_for_weights_known_to_be_the_same_is_fine(tmp_path: Path) -> None:
