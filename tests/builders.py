@@ -225,8 +225,8 @@ class RunBuilder:
             life.path.mkdir(parents=True)
             if state:
                 write_json(life.engine_json, state)
-            rows = self._host_rows(engine, number)
-            life.host.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            host = self._host_rows(engine, number)
+            life.host.write_text("".join(json.dumps(row) + "\n" for row in host))
             if rows := self.gpu.get((engine, number)):
                 life.gpu.write_text("".join(json.dumps(row) + "\n" for row in rows))
         for (engine, number, cell), records in self.records.items():

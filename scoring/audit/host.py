@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import geometric_mean
 
 from scoring.audit.model import CellFacts, Finding, RoundFacts, Status, cell_check, failed, passed, unknown, warned
 from scoring.speed.host import HostFigures
-from scoring.statistics.intervals import geometric_mean
 
 SLOWDOWN_WARN = 1.25
 """Others stretched our time on the CPU by this factor: figures are of a crowded machine."""

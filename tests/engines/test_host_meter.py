@@ -39,10 +39,7 @@ def test_every_core_that_this_process_may_use_is_counted() -> None:
 
 def rows(**per_second: float) -> list[dict[str, object]]:
     steady = {"cores": 4, "load1": 2.0, "mhz": None, "governor": None, "throttled": None, "memory_stalled_s": None}
-    return [
-        {"t_ns": s * 10**9} | {name: rate * s for name, rate in per_second.items()} | steady
-        for s in range(11)
-    ]
+    return [{"t_ns": s * 10**9} | {name: rate * s for name, rate in per_second.items()} | steady for s in range(11)]
 
 
 def test_figures_are_differences_between_the_samples_around_a_cell() -> None:
