@@ -51,6 +51,10 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
     Raises:
         BenchError: a value cannot be used (exit code 2).
     """
+    try:
+        time_s = parse_duration(load["time_limit"])
+    except ValueError as error:
+        raise BenchError(f"--time: {error}", ExitCode.USAGE) from None
     return Asked(
         sides=sides,
         names=names,
@@ -60,7 +64,7 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
         fixed_length=not load["free_length"],
         answers=tuple(map(parse_answers, load["answers"])),
         rounds=load["rounds"],
-        time_s=parse_duration(load["time_limit"]),
+        time_s=time_s,
         max_seq_len=load["max_seq_len"],
         slots=load["slots"],
         env=dict(map(_assignment, load["env"])),

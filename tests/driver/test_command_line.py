@@ -72,7 +72,7 @@ def profile(workload: str = "arithmetic", max_tokens: int = 4) -> str:
         (["report", "gone.json"], "gone.json: No such file or directory; give a comparison-*.json of a run"),
         (["explore", "localhost:99999"], "'localhost:99999' was given; expected a URL such as http://127.0.0.1:8080"),
         (["calibrate", "--streams", "few"], "--streams few: numbers above 0 with commas were expected"),
-        (["nightly", "demo", "--baseline", "foo"], "--baseline: 'foo' was given; expected pinned, last-good"),
+        (["nightly", "demo", "--baseline", "foo"], "--baseline: 'foo' was given; expected series, pinned"),
         (["build", "--cpu", "--cuda-arch", "120"], "--cpu and --cuda-arch exclude each other"),
         (["fetch", "gsm9k"], "gsm9k"),
     ],
