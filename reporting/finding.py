@@ -247,10 +247,10 @@ def _trust(view: View) -> str:
     if not open_checks:
         return f"{sentence}."
     most = open_checks.most_common(_NAMED_CHECKS)
-    names = [name if number == 1 else f"{name} ({number} times)" for name, number in most]
+    names = [f"“{name}”" if number == 1 else f"“{name}” ({number} times)" for name, number in most]
     if more := len(open_checks) - len(names):
         names.append(f"{more} more")
-    return f"{sentence}; {count(open_checks.total(), 'warning')}: {_listed(names)}."
+    return f"{sentence}; {open_checks.total():,} gave a warning or could not be made: {_listed(names)}."
 
 
 def _reason(view: View, check: str) -> str:

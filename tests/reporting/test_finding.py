@@ -138,7 +138,8 @@ def test_answers_are_as_good_worse_or_open() -> None:
 
 def test_it_says_whether_it_can_be_trusted() -> None:
     assert said(example(), "Trust") == [
-        "No check failed and 164 passed; 6 warnings: client and server agree (5 times) and no swapping."
+        "No check failed and 164 passed; 6 gave a warning or could not be made: “client and server agree” (5 times) and"
+        " “no swapping”."
     ]
     bare = found({"baseline": "a", "engines": {"a": {}}, "run_id": "r", "created": "now"})
     assert bare.state == "Not audited"
