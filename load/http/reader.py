@@ -7,26 +7,64 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from gevent.hub import Waiter, get_hub
 
-from load.http.idle import when_idle
 from load.http.response import End, Reply
 from load.http.stamps import CONTROL_BYTES, arrival_ns
 
 RECV_BYTES = 16 * 1024
-"""Small enough that the allocator never goes back to the system for it."""
+"""Small enough that the allocator takes it from memory that it holds."""
 LOOK_EVERY = 128
-"""Reads whose framing is taken off together: often enough that it never holds the event loop for long."""
+"""Reads whose framing is removed together. More would block the event loop for too long."""
 LOOK_AT_ONCE = 1024
-"""Reads that may wait for an idle event loop; with more the loop has none to spare, and memory counts."""
+"""Reads that may wait for an idle event loop. With more, the loop is never idle, and memory counts."""
 MAX_BODY_BYTES = 512 * 2**20
 DONE_GRACE_S = 0.01
 """How long the framing may still end after `[DONE]`, so that the connection can be kept. The answer is over."""
 SMALL_READ = 24
 """Reads of fewer bytes hold no event with text, but may hold the end of `[DONE]` or of the body."""
+
+
+PATIENCE_S = 0.005
+
+
+class WhenIdle:
+    """Runs callbacks in the hub, in order: while nothing arrives, and at least one every PATIENCE_S.
+
+    Without the second rule a loop that always has something to read would never run them.
+    """
+
+    def __init__(self) -> None:
+        self._queue: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._watchers: tuple[Any, Any] | None = None
+
+    def __call__(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        """Run `callback(*arguments)` soon, but not now."""
+        if not self._queue:
+            # Not made earlier: a forked worker has another loop.
+            loop = get_hub().loop
+            self._watchers = loop.idle(), loop.timer(PATIENCE_S, PATIENCE_S)
+            for watcher in self._watchers:
+                watcher.start(self._next)
+        self._queue.append((callback, arguments))
+
+    def _next(self) -> None:
+        if not self._queue:
+            return
+        callback, arguments = self._queue.popleft()
+        if not self._queue and self._watchers is not None:
+            for watcher in self._watchers:
+                watcher.stop()
+                watcher.close()
+            self._watchers = None
+        callback(*arguments)
+
+
+when_idle = WhenIdle()
 
 
 class Reader:
@@ -65,7 +103,7 @@ class Reader:
                 self._sock.setblocking(True)
 
     def _callback(self) -> Callable[[], None]:
-        """What runs for every read of every stream; a closure, since its names are looked up the fastest."""
+        """The callback of every read of every stream. A closure, since local names are the fastest."""
         clock, wall, receive, arrived = time.monotonic_ns, time.time_ns, self._sock._sock.recvmsg, arrival_ns
         pending, look = self._reply.pending, self._look
         append = pending.append
@@ -83,7 +121,7 @@ class Reader:
                 self._look_again()
                 self._finish(End.RESET, clock())
                 return
-            # Behind the read: what came in while it was on its way must not be dated before.
+            # Taken after the read: bytes that came in during it must not get an earlier stamp.
             wall_ns, now = wall(), clock()
             if not data:
                 self._look_again()
@@ -128,12 +166,12 @@ class Reader:
         return on_readable
 
     def _look_again(self) -> None:
-        """Take the framing off what is there, if anything."""
+        """Remove the framing of what has arrived, if anything."""
         if self._reply.pending:
             self._look(self._reply.pending[-1][0])
 
     def _look(self, now: int) -> bool:
-        """See whether the response is over; returns whether the next read must be looked at too."""
+        """Check whether the response is over; return whether the next read must be checked too."""
         reply = self._reply
         reply.unframe()
         if reply.framing_error:

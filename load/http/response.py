@@ -35,21 +35,21 @@ class Reply:
     head: Head | None = None
     framing_error: str | None = None
     content: list[tuple[int, bytes]] = field(default_factory=list)
-    """The body's bytes without their framing, as far as `unframe()` has come."""
+    """The body without its framing, as far as `unframe()` has come."""
     pending: list[tuple[int, bytes]] = field(default_factory=list)
-    """Bytes of the connection that `unframe()` has not seen."""
+    """Bytes of the connection that `unframe()` has not processed."""
     raw: list[bytes] | None = None
-    """All bytes of the connection, where they are to be kept."""
+    """All bytes of the connection, if they are to be kept."""
     reads: int = 0
     kernel_stamps: bool = False
-    """Whether the kernel said when they arrived; else they are dated by their read."""
+    """Whether the stamps are the kernel's; else they are the times of the reads."""
     last_ns: int = 0
-    """The last read that `unframe()` has seen."""
+    """The stamp of the last read that `unframe()` has processed."""
     _start: bytes = b""
     _body: Body | None = None
 
     def unframe(self) -> None:
-        """Take the framing off what has come since the last call."""
+        """Remove the framing of what has arrived since the last call."""
         pending = self.pending
         if not pending:
             return
@@ -69,7 +69,7 @@ class Reply:
         pending.clear()
 
     def _take_head(self) -> None:
-        """Parse the head if it is whole by now, and leave in `pending` what came after it."""
+        """Parse the head if it is complete, and leave in `pending` what came after it."""
         for number, (stamp, data) in enumerate(self.pending, start=1):
             self._start += data
             found = parse_head(self._start)
@@ -86,7 +86,7 @@ class Reply:
 
     @property
     def framed(self) -> bool:
-        """Whether the framing vouches for the body's end: a last chunk, or as many bytes as were announced."""
+        """Whether the framing shows that the body is complete: a last chunk, or the announced number of bytes."""
         return self._body is not None and self._body.complete
 
     @property
@@ -107,7 +107,7 @@ class Reply:
         return self._body.how if self._body else None
 
     def finish(self) -> None:
-        """Everything has come: a body that only the end of the connection ends is complete now."""
+        """Settle the end: a body that ends with the connection is complete once that is closed."""
         self.unframe()
         if self.framed or (self.end is End.CLOSED and self.how == "close"):
             self.end = End.COMPLETE

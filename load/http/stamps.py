@@ -1,9 +1,8 @@
-"""When bytes arrived, by the kernel that received them: a busy event loop reads them later, and dates them no later.
+"""Reads the kernel's time stamps of arriving bytes, so that a busy event loop does not make them look late.
 
-Linux notes for every packet when it came in (`SO_TIMESTAMPNS`, socket(7)) and hands the time of the last one over with
-the bytes that `recvmsg` returns. So no byte is dated before its arrival, and what waits for its reader, while that is
-waking up or reading other streams, does not count as the engine's time: unless so long that more of the same stream
-comes in, for the bytes of one read share one stamp. Where there is no such time (other systems, TLS) that of the read
+Linux notes when each packet came in (`SO_TIMESTAMPNS`, socket(7)); `recvmsg` returns the time of the last packet with
+the bytes. So the time that bytes wait for this process does not count as the engine's, unless more of the same stream
+comes in meanwhile: the bytes of one read share one stamp. Other systems and TLS have no such time; the time of the read
 stands.
 """
 
@@ -21,7 +20,7 @@ CONTROL_BYTES = socket.CMSG_SPACE(TIMESPEC.size)
 
 
 def ask_for_stamps(sock: Any) -> None:
-    """Ask the kernel to note when packets of a socket arrive; without effect where it cannot."""
+    """Ask the kernel to stamp the packets of a socket, on systems that can."""
     if sys.platform != "linux":
         return
     try:
@@ -31,10 +30,10 @@ def ask_for_stamps(sock: Any) -> None:
 
 
 def arrival_ns(control: Any, wall_ns: int, now_ns: int, after_ns: int) -> int:
-    """When bytes arrived, on the monotonic clock: from `recvmsg`'s control messages and both clocks right after it.
+    """The arrival of bytes on the monotonic clock, from `recvmsg`'s control messages and both clocks right after it.
 
-    Where that would be before `after_ns`, the stream's last stamp or its send, a server spoke before it was asked, or
-    the wall clock, by which the kernel stamps, was set meanwhile: the time of the read stands then, too.
+    `after_ns` is the stream's last stamp or its send. An arrival before it is impossible (the wall clock, which the
+    kernel uses, was set meanwhile) or was no answer to this request: the time of the read stands.
     """
     if not control or len(control[0][2]) != TIMESPEC.size:
         return now_ns

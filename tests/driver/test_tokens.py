@@ -84,6 +84,13 @@ def test_chunks_that_do_not_make_up_the_text_stay_unknown(tmp_path: Path) -> Non
     assert found.completion_tokens == 2 and found.chunk_tokens is None and found.chunk_token_source is None
 
 
+@pytest.mark.parametrize(
+    "more", [{"tool_calls": [{"name": "f", "arguments": "{}"}]}, {"refusal": "No."}, {"choices": 2}]
+)
+def test_tokens_stay_unknown_where_the_text_is_not_all_that_was_generated(tmp_path: Path, more: dict[str, Any]) -> None:
+    assert counted(tmp_path, **untold(text="one two", chunk_chars=[7], chunk_ns=[1], **more)).completion_tokens is None
+
+
 def test_a_lone_surrogate_is_a_character_like_another(tmp_path: Path) -> None:
     found = counted(tmp_path, **untold(text="one \ud83d two", chunk_chars=[4, 5], chunk_ns=[1, 2]))
     assert found.completion_tokens == 3 and found.chunk_tokens == [1, 2]

@@ -13,8 +13,8 @@ import pytest
 from load.http.connection import Connection, StreamError
 from load.http.framing import parse_head
 from load.http.response import End, Reply
-from load.http.target import Target
 from records import ErrorKind
+from records.endpoint import Target
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 DONE = b"data: [DONE]\n\n"

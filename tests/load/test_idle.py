@@ -8,7 +8,7 @@ import time
 import gevent
 from gevent.hub import get_hub
 
-from load.http.idle import WhenIdle
+from load.http.reader import WhenIdle
 
 
 def test_work_is_done_in_its_order_and_not_at_once() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from load.http.target import Target
-from records.endpoint import api_target, server_url
+from records.endpoint import Target, api_target, server_url
 
 
 @pytest.mark.parametrize(
