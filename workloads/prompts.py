@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ MEASURE, WARMUP = "measure", "warmup"
 Message = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prompt:
     """One thing to ask. `gold` is None where nothing is graded; `max_tokens` None leaves it to the profile."""
 
@@ -28,7 +29,7 @@ class Prompt:
     pool: str = MEASURE
     max_tokens: int | None = None
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Hash of the messages as canonical ASCII JSON: the same text gives the same hash wherever it is read."""
         return prompt_sha256(self.messages)
