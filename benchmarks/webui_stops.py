@@ -14,6 +14,8 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from tests.load.web import Web, pacing, web_ui
 USERS = 8
 
 
-def cycle(visit: Visit, web: Web) -> dict[str, Any]:
+def stop_cycle(visit: Visit, web: Web) -> dict[str, Any]:
     """Start, wait, stop; returns what was seen.
 
     Raises:
@@ -68,16 +70,21 @@ def cycle(visit: Visit, web: Web) -> dict[str, Any]:
     return {"back_s": round(back_s, 2), "ok": ok}
 
 
-def run(cycles: int, workers: int) -> list[dict[str, Any]]:
-    """So many cycles against one server and one page."""
+@contextmanager
+def slow_requests(workers: int = 0) -> Iterator[Web]:
+    """A web UI whose users each have a slow request in flight nearly all the time."""
     with (
         tempfile.TemporaryDirectory() as folder,
         pacing("--ttft-ms", "300", "--interval-ms", "60") as host,
         web_ui(Path(folder), host, "-u", str(USERS), "--max-tokens", "20", "--duration", "600", workers=workers) as web,
-        chromium() as browser,
-        Visit(browser, web.url) as visit,
     ):
-        return [cycle(visit, web) for _ in range(cycles)]
+        yield web
+
+
+def run(cycles: int, workers: int) -> list[dict[str, Any]]:
+    """So many cycles against one server and one page."""
+    with slow_requests(workers) as web, chromium() as browser, Visit(browser, web.url) as visit:
+        return [stop_cycle(visit, web) for _ in range(cycles)]
 
 
 def main() -> None:

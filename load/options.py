@@ -96,6 +96,20 @@ OF_KIND = {
 """The options that mean something to some kinds of load only (`ChatUser.kind`)."""
 
 
+def form_groups(kind: str) -> list[list[Any]]:
+    """The groups of the web UI's form, as [title, options]: first what this kind of load uses.
+
+    Options that only other kinds use are in no group.
+    """
+    own = [name for name, kinds in OF_KIND.items() if kind in kinds]
+    return [
+        ["Load", [*own, "requests", "duration", "warmup"]],
+        ["What is asked", ["prompts", "samples", "seed", "max_tokens", "fixed_length", "model", "request_extras"]],
+        ["Records", ["capture_dir", "keep_raw"]],
+        ["Limits", ["request_timeout", "silence_timeout", "drain_timeout", "retries"]],
+    ]
+
+
 class PlainParser(argparse.ArgumentParser):
     """A parser for the options without Locust; a mistake is a `UsageError`."""
 

@@ -103,6 +103,30 @@ class RoundFolder:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainCell(CellFolder):
+    """The capture of plain `locust`: a folder of any name, which holds one cell."""
+
+    label: str
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRound(RoundFolder):
+    """The capture of plain `locust` as the only round of an engine of which nothing was read back."""
+
+    label: str
+
+    def cell(self, name: str) -> CellFolder:
+        return PlainCell(self.path, name)
+
+    def cells(self) -> list[CellFolder]:
+        return [PlainCell(self.path, self.label)]
+
+
+@dataclass(frozen=True, slots=True)
 class RunFolder:
     """`bench-out/<run>/`: all that one stage hands to the next."""
 
@@ -115,6 +139,11 @@ class RunFolder:
     @property
     def manifest(self) -> Path:
         return self.path / "run.json"
+
+    @property
+    def is_plain_capture(self) -> bool:
+        """Whether this is the capture folder of plain `locust`, without a driver's manifest."""
+        return not self.manifest.is_file() and CellFolder(self.path).requests.is_file()
 
     @property
     def workloads(self) -> Path:

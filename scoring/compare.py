@@ -21,7 +21,7 @@ from scoring.provenance import engine_card, provenance
 from scoring.quality import accuracy, divergence, grading
 from scoring.quality.problems import problem_rows
 from scoring.quality.verdicts import judge_answers
-from scoring.runs import Round, Run, load_run
+from scoring.runs import Round, Run, load_run, plain_capture_rows
 from scoring.speed import breakdown, gpu
 from scoring.speed.host import host_figures
 from scoring.speed.latency import CellFigures, cell_figures
@@ -72,7 +72,7 @@ def compare_runs(
 def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None = None) -> JsonObject:
     """`compare` of a run that is open already; `extra_audit` rows come first."""
     parts = Parts()
-    rows = list(extra_audit or [])
+    rows = [*(extra_audit or []), *plain_capture_rows(run)]
     for engine in run.engines:
         rows += audit_engine(EngineFacts(run, engine, run.rounds.get(engine, [])))
         parts.gpu[engine] = {life.number: life.gpu_rows() for life in run.rounds.get(engine, [])}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import orjson
 
-from records import JsonObject, RoundFolder, RunFolder, read_json, section_name
+from records import CellFolder, JsonObject, RoundFolder, RunFolder, read_json, section_name
+from records.run_folder import PlainRound
 from scoring.captures import Capture, load_capture
 
 
@@ -102,6 +103,8 @@ def load_run(folder: RunFolder) -> Run:
     Raises:
         ValueError: there is no manifest, it cannot be read, or no engine has left anything; one line.
     """
+    if folder.is_plain_capture:
+        return _plain_run(folder)
     try:
         manifest = read_json(folder.manifest)
     except FileNotFoundError:
@@ -123,6 +126,37 @@ def load_run(folder: RunFolder) -> Run:
     asked = [section_name(section) for section in profile_cells(profile)]
     run.cells = [name for name in asked if name in found] + sorted(found.difference(asked))
     return run
+
+
+def _plain_run(folder: RunFolder) -> Run:
+    """The capture of plain `locust` as a run of one engine and one round, of which nothing was read back.
+
+    Raises:
+        ValueError: scenario.json cannot be read.
+    """
+    try:
+        scenario = read_json(CellFolder(folder.path).scenario)
+    except FileNotFoundError:
+        raise ValueError(f"{folder.path}: has no scenario.json; was it made by another program?") from None
+    engine, cell = str(scenario["engine"]), str(scenario["cell"])
+    number = int(scenario.get("round") or 1)
+    asked = scenario.get("asked") or {}
+    names = {"scenario": scenario["scenario"], "workload": scenario["workload"], "name": cell}
+    section = names | {key: asked.get(key) for key in ("requests", "duration_s", "samples", "max_tokens", "users")}
+    profile = {"name": "plain locust", "baseline": engine, "engines": [{"name": engine}], "cells": [section]}
+    round_folder = PlainRound(folder.path, engine, number, cell)
+    manifest: JsonObject = {"profile": profile, "plain_capture": True}
+    return Run(folder, manifest, [engine], {engine: [Round(round_folder, {}, engine)]}, [cell])
+
+
+def plain_capture_rows(run: Run) -> list[JsonObject]:
+    """An audit row for each engine that plain `locust` captured: its figures belong to no known build or model."""
+    evidence = "a capture of plain locust: nothing was read back from the engine; build, model and settings are unknown"
+    return [
+        {"check": "engine read back", "engine": engine, "cell": None, "status": "unknown", "evidence": evidence}
+        for engine in run.engines
+        if any(isinstance(life.folder, PlainRound) for life in run.rounds.get(engine, []))
+    ]
 
 
 def _state(life: RoundFolder) -> JsonObject:

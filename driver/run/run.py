@@ -126,11 +126,13 @@ def _going_on(folder: RunFolder, again: str) -> Iterator[None]:
 
 
 def open_run(path: Path) -> RunFolder:
-    """The run folder that a user's word means: a path, or a run id under bench-out/.
+    """The run folder that a user's word means: a path, or a run id under bench-out/; or a plain `locust` capture.
 
     Raises:
         BenchError: there is no manifest there (exit code 2).
     """
+    if RunFolder(path).is_plain_capture:
+        return RunFolder(path)
     for candidate in (path, DEFAULT_OUT / path):
         if (candidate / "run.json").is_file():
             folder = RunFolder(candidate)

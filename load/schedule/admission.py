@@ -50,6 +50,7 @@ class Admission:
         self.admitted = self.tickets_out = 0
         self.closed = False
         self.stop_reason: str | None = None
+        self.all_arrived_ns: int | None = None
         self.measure_start_ns: int | None = None
         self.measure_end_ns: int | None = None
         self.sweep = Sweep(options, shard) if kind == "sweep" else None
@@ -92,6 +93,7 @@ class Admission:
         """A user is there; measuring begins when all are and the warm-up is done."""
         self._arrived += 1
         if self._arrived >= self._users():
+            self.all_arrived_ns = self.all_arrived_ns or time.monotonic_ns()
             self._all_arrived.set()
 
     def next(self, user: int) -> Ticket | None:

@@ -1,7 +1,8 @@
 """Live figures of one test, from the records as they come, in bounded memory. Knows nothing of Locust.
 
-Percentiles of the last seconds and of each second are always exact, those of the whole test as `_percentiles` says.
-Definitions are those of docs/methodology.md: only measured requests without an error are in a latency.
+Medians of the last seconds and of each second are exact, percentiles of the whole test as `load.percentiles` says.
+Definitions are those of `records.timing`: only measured requests without an error are in a latency. A tail percentile
+with fewer than ten requests beyond it is withheld.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from load.percentiles import Distribution
+from load.web.parts import Part, PartOf
 from load.web.timeline import METRICS, Second, Seconds
 from records import Record
+from records.percentiles import enough
 from records.timing import icl_ms, itl_ms, timing
 
 
@@ -42,8 +45,10 @@ class _Clock:
 class Live:
     """The figures of one test. Times are seconds of this process's monotonic clock."""
 
-    def __init__(self, now: float) -> None:
-        """Begin a test at `now`."""
+    def __init__(self, now: float, part_of: PartOf = lambda _: None) -> None:
+        """Begin a test at `now`. `part_of` names the step or phase of a record."""
+        self._part_of, self._parts = part_of, dict[str, Part]()
+        self._requests: Counter[str] = Counter()
         self.begun = now
         self.counts = {"warmup": 0, "ok": 0, "error": 0, "tokens": 0, "tokens_unknown": 0}
         self.errors: Counter[str] = Counter()
@@ -57,7 +62,7 @@ class Live:
         if self._counts(record):
             self._latency("ttft_ms", [timing(record).ttft_ms], now)
 
-    def inter_token(self, record: Record, _gaps_ms: list[float], now: float) -> None:
+    def inter_token(self, record: Record, now: float) -> None:
         if self._counts(record):
             self._latency("icl_ms", icl_ms(record), now)
             self._latency("itl_ms", itl_ms(record) or [], now)
@@ -66,6 +71,8 @@ class Live:
         if not record.measured:
             self.counts["warmup"] += 1
             return
+        if name := self._part_of(record):
+            self._parts.setdefault(name, Part()).add(record)
         second = self._second(now)
         second.ended += 1
         if not record.ok:
@@ -92,6 +99,7 @@ class Live:
 
     def _latency(self, name: str, values: Sequence[float | None], now: float) -> None:
         known = [value for value in values if value is not None]
+        self._requests[name] += bool(known)
         self.whole[name].add(known)
         recent = self._second(now).values
         if recent is not None:
@@ -114,6 +122,16 @@ class Live:
     def _second(self, now: float) -> Second:
         return self.seconds.at(now - self.begun)
 
+    def _latency_summary(self, name: str) -> dict[str, Any]:
+        summary, requests = self.whole[name].summary(), self._requests[name]
+        tails = {f"p{percent}": None for percent in (90, 99) if not enough(percent, requests)}
+        return {**summary, **tails, "requests": requests}
+
+    def _same_gaps(self) -> bool:
+        """Whether ITL and ICL say the same: every event brought one token, but for 1% that shared an arrival."""
+        itl, icl = self.whole["itl_ms"], self.whole["icl_ms"]
+        return abs(itl.count - icl.count) <= 0.01 * icl.count
+
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     def summary(self) -> dict[str, Any]:
@@ -124,7 +142,9 @@ class Live:
         return {
             "counts": dict(self.counts),
             "errors_by_kind": dict(self.errors.most_common()),
-            "latency": {name: found.summary() for name, found in self.whole.items()},
+            "latency": {name: self._latency_summary(name) for name in METRICS},
+            "same_gaps": self._same_gaps(),
+            "parts": [part.summary(name) for name, part in self._parts.items()],
             "tokens_per_s": self.counts["tokens"] / span if span else None,
             "requests_per_s": self.counts["ok"] / span if span else None,
             "span_s": span,

@@ -15,9 +15,12 @@ from typing import Any
 import gevent
 from locust.runners import MasterRunner, WorkerRunner
 
+from load.options import form_groups
+from load.session import Session
 from load.state import state_of
 from load.web.clients import REPORT, Client, WorkerReport, known, total
 from load.web.figures import Live
+from load.web.parts import PartOf, parts_of
 from load.web.routes import add_routes, shown_state
 from load.web.timeline import METRICS
 from records import CellFolder, Record, read_json
@@ -63,7 +66,7 @@ class WebUI:
         events = environment.events
         events.test_start.add_listener(self._begin)
         events.first_token.add_listener(self._with_live(lambda live, now, **of: live.first_token(now=now, **of)))
-        events.inter_token.add_listener(self._with_live(lambda live, now, **of: live.inter_token(now=now, **of)))
+        events.inter_token.add_listener(self._with_live(lambda live, now, record, **_: live.inter_token(record, now)))
         events.stream_finished.add_listener(
             self._with_live(lambda live, now, **of: live.stream_finished(now=now, **of))
         )
@@ -80,7 +83,10 @@ class WebUI:
         # Locust starts anew to spread the users of a lost worker; the test is the same.
         if test is not None and test is self._test:
             return
-        self._test, self._live = test, Live(time.monotonic())
+        part_of: PartOf = lambda _: None  # noqa: E731 - workers keep their steps to themselves until their end
+        if isinstance(test, Session):
+            part_of = parts_of(test.admission, state_of(env).kind, test.options.step_by)
+        self._test, self._live = test, Live(time.monotonic(), part_of)
         self._number += 1
         if test is not None:
             self._problem.line = None
@@ -150,6 +156,7 @@ class WebUI:
             "state": "draining" if self.is_ending else shown_state(env.runner.state, ended=self.has_ended),
             "problem": self._problem.line,
             "scenario": state_of(env).scenario,
+            "form": form_groups(state_of(env).kind),
             "host": env.host,
             "prompts": options.prompts,
             "users": env.runner.user_count,
@@ -171,6 +178,8 @@ class WebUI:
         shown = self.snapshot()
         rows = []
         for name in METRICS if "latency" in shown else ():
+            if name == "icl_ms" and shown["same_gaps"]:
+                continue
             whole, recent = shown["latency"][name], shown["recent"]["latency"][name]
             row = {"name": NAMES[name], "n": whole["n"], "exact": "exact" if whole["exact"] else "within 0.1%"}
             row |= {key: _text(whole[key]) for key in ("p50", "p90", "p99", "max")}

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from load.percentiles import QUANTILES, figures
+from load.percentiles import quantile
 
 METRICS = ("ttft_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms")
 CHARTED = ("ttft_ms", "tpot_ms", "itl_ms", "icl_ms")
@@ -21,7 +21,7 @@ def _empty() -> dict[str, list[float]] | None:
 
 @dataclass(slots=True)
 class Second:
-    """One second of a test. `values` are the exact ones while it is recent; `frozen` their percentiles later."""
+    """One second of a test. `values` are kept while it is recent; `frozen` holds their figures later."""
 
     tokens: float = 0.0
     ended: int = 0
@@ -31,12 +31,16 @@ class Second:
     values: dict[str, list[float]] | None = field(default_factory=_empty)
     frozen: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
-    def percentiles(self, name: str) -> dict[str, float | None]:
-        return figures(sorted(self.values[name])) if self.values is not None else self.frozen[name]
+    def figures(self, name: str) -> dict[str, float | None]:
+        """Median and largest value: a second has too few requests for a tail percentile."""
+        if self.values is None:
+            return self.frozen[name]
+        values = sorted(self.values[name])
+        return {"p50": quantile(values, 0.5), "max": values[-1] if values else None}
 
     def freeze(self) -> None:
         if self.values is not None:
-            self.frozen = {name: self.percentiles(name) for name in METRICS}
+            self.frozen = {name: self.figures(name) for name in METRICS}
             self.values = None
 
 
@@ -74,7 +78,7 @@ class Seconds:
         latency = {}
         for name in METRICS:
             values = sorted(v for second in seconds for v in (second.values or {}).get(name, ()))
-            latency[name] = {"n": len(values), **figures(values)}
+            latency[name] = {"n": len(values), "p50": quantile(values, 0.5)}
         n = len(seconds)
         return {"seconds": n, "latency": latency, "tokens_per_s": sum(s.tokens for s in seconds) / n if n else None}
 
@@ -84,9 +88,9 @@ class Seconds:
         for name in ("tokens", "ended", "errors", "in_flight", "lag_ms"):
             shown[name] = [_short(getattr(second, name)) for second in self._kept]
         for metric in CHARTED:
-            found = [second.percentiles(metric) for second in self._kept]
-            for name, _ in QUANTILES:
-                shown[f"{metric}_{name}"] = [_short(item[name]) for item in found]
+            figures = [second.figures(metric) for second in self._kept]
+            for name in ("p50", "max"):
+                shown[f"{metric}_{name}"] = [_short(of_second[name]) for of_second in figures]
         return shown
 
 

@@ -18,7 +18,7 @@ def take(live: Live, made: Record, now: float) -> None:
     if made.first_token_ns is not None:
         live.first_token(made, now)
         if len(made.chunk_ns) > 1:
-            live.inter_token(made, [float(gap) / 1e6 for gap in np.diff(made.chunk_ns)], now)
+            live.inter_token(made, now)
     live.stream_finished(made, now)
 
 
@@ -129,3 +129,35 @@ def test_memory_stays_bounded_over_hours() -> None:
     assert series["t"][-1] == 3 * KEEP_S - 1
     assert sum(second.values is not None for second in live.seconds._kept) <= 12
     assert live.summary()["counts"]["ok"] == 3 * KEEP_S
+
+
+def test_a_tail_percentile_is_withheld_until_ten_requests_lie_beyond_it() -> None:
+    live = Live(0.0)
+    for n in range(99):
+        take(live, made(n), n + 1.0)
+    assert live.summary()["latency"]["ttft_ms"]["p90"] is None
+    take(live, made(99), 100.0)
+    shown = live.summary()["latency"]
+    assert (shown["ttft_ms"]["p90"], shown["ttft_ms"]["p99"]) == (50.0, None)
+    # Four gaps of each request are no four requests.
+    assert (shown["itl_ms"]["n"], shown["itl_ms"]["requests"], shown["itl_ms"]["p99"]) == (400, 100, None)
+
+
+def test_itl_and_icl_are_the_same_figures_where_every_event_brings_one_token() -> None:
+    one, several = Live(0.0), Live(0.0)
+    take(one, made(0), 1.0)
+    take(several, made(0, chunk_tokens=[2] * 5, completion_tokens=10), 1.0)
+    assert (one.summary()["same_gaps"], several.summary()["same_gaps"]) == (True, False)
+
+
+def test_figures_of_a_part_are_those_of_its_requests() -> None:
+    live = Live(0.0, lambda record: "late" if record.sent_ns and record.sent_ns >= 10e9 else "early")
+    for at in (0, 1, 10):
+        take(live, made(at, ttft_ms=50.0 + at), at + 1.0)
+    take(live, made(11, status="error", error={"kind": "busy", "message": "m"}), 12.0)
+    early, late = live.summary()["parts"]
+    assert (early["name"], early["ok"], early["ttft_ms_p50"], early["tokens_per_s"]) == (
+        *("early", 2, 50.5),
+        pytest.approx(10 / 1.091),
+    )
+    assert (late["name"], late["ok"], late["errors"], late["ttft_ms_p50"]) == ("late", 1, 1, 60.0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.webui_stops import USERS, slow_requests, stop_cycle
 from tests.browser import LOOKS, Visit
 from tests.load.scripted_server import ScriptedServer, chat
 from tests.load.web import pacing, web_ui
@@ -31,7 +32,8 @@ def test_the_tab_shows_table_and_charts_and_leaves_with_its_tab(tmp_path: Path, 
             page.get_by_role("cell", name="TTFT").wait_for()
             frame = page.frame_locator("iframe")
             frame.locator("path[data-key=ttft_ms_p50]").wait_for(state="attached")
-            assert frame.locator("figure").count() == 8
+            # The chart of ICL is there only where chunks brought several tokens, as on a busy host.
+            assert frame.locator("figure:visible").count() in (7, 8)
             page.get_by_role("tab", name="Statistics").click()
             page.locator("iframe").wait_for(state="detached")
             assert visit.errors == []
@@ -57,7 +59,7 @@ def test_the_page_holds_the_figures_reads_by_keyboard_and_hostile_text_stays_tex
                 page = visit.page
                 row = page.locator("#latency tr").first
                 row.locator("td").nth(1).wait_for()
-                shown = row.locator("td").nth(2).inner_text().replace(",", "")
+                shown = row.locator("td").nth(3).inner_text().replace(",", "")
                 assert float(shown) == pytest.approx(live["latency"]["ttft_ms"]["p50"], abs=0.006)
                 chart = page.get_by_role("img", name="Output tokens a second")
                 chart.focus()
@@ -68,6 +70,38 @@ def test_the_page_holds_the_figures_reads_by_keyboard_and_hostile_text_stays_tex
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
                 assert visit.errors == []
                 assert at_home(visit)
+
+
+def test_the_page_comes_back_from_a_stop_with_requests_in_flight_and_final_figures(browser: Any) -> None:
+    """`python -m benchmarks.webui_stops` does it twenty times, with workers too."""
+    with slow_requests() as web, Visit(browser, web.url) as visit:
+        seen = [stop_cycle(visit, web) for _ in range(2)]
+    assert all(cycle["ok"] >= USERS for cycle in seen)
+
+
+def test_the_form_puts_first_what_the_scenario_uses_and_keeps_its_values(tmp_path: Path, browser: Any) -> None:
+    with (
+        pacing("--ttft-ms", "30", "--interval-ms", "5") as host,
+        web_ui(tmp_path, host) as web,
+        Visit(browser, web.url) as visit,
+    ):
+        page = visit.page
+        page.get_by_role("button", name="Custom parameters").click()
+        page.get_by_role("heading", name="What is asked").wait_for()
+        tops = {name: page.locator(f"[name={name}]").bounding_box() for name in ("requests", "prompts", "retries")}
+        assert tops["requests"]["y"] < tops["prompts"]["y"] < tops["retries"]["y"]
+        assert page.locator("[name=rate]").is_hidden()
+        start = page.get_by_role("button", name="Start").bounding_box()
+        assert start["y"] + start["height"] <= 900
+        page.locator("[name=userCount]").fill("3")
+        page.locator("[name=requests]").fill("6")
+        page.get_by_role("button", name="Start").click()
+        page.get_by_role("button", name="New").wait_for()
+        page.reload()
+        page.get_by_role("button", name="New").click()
+        page.wait_for_function("document.querySelector('[name=requests]')?.value === '6'")
+        assert page.locator("[name=userCount]").input_value() == "3"
+        assert visit.errors == []
 
 
 @pytest.mark.axe

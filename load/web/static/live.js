@@ -8,19 +8,26 @@ if (embedded) {
 }
 const SVG = "http://www.w3.org/2000/svg";
 const W = 480, H = 170, LEFT = 46, BOTTOM = 18, TOP = 8;
-const PARTS = ["p50", "p90", "p99"];
-const percentiles = (name) => PARTS.map((part) => ({ key: `${name}_${part}`, label: part }));
+// A second has too few requests for a tail percentile.
+const percentiles = (name) => ["p50", "max"].map((part) => ({ key: `${name}_${part}`, label: part }));
 const CHARTS = [
   { title: "TTFT, ms", lines: percentiles("ttft_ms") },
   { title: "TPOT, ms", lines: percentiles("tpot_ms") },
-  { title: "ITL, ms a token", lines: percentiles("itl_ms") },
-  { title: "ICL, ms a chunk", lines: percentiles("icl_ms") },
+  { title: "ITL, ms per token", lines: percentiles("itl_ms") },
+  { title: "ICL, ms per chunk", lines: percentiles("icl_ms"), gaps: true },
   { title: "Output tokens a second", lines: [{ key: "tokens", label: "tokens/s" }] },
   { title: "In flight", lines: [{ key: "in_flight", label: "requests" }] },
   { title: "Requests ended a second", lines: [{ key: "ended", label: "ended" }, { key: "errors", label: "errors" }] },
   { title: "Loop lag of the load client, ms", lines: [{ key: "lag_ms", label: "p99, last 10 s" }] },
 ];
 const METRICS = { ttft_ms: "TTFT", tpot_ms: "TPOT", itl_ms: "ITL", icl_ms: "ICL", e2e_ms: "E2E" };
+const MEANINGS = {
+  ttft_ms: "time from the send to the first token",
+  tpot_ms: "time per output token after the first, the mean of each request",
+  itl_ms: "inter-token latency: each gap between arrivals, spread over the tokens that it brought",
+  icl_ms: "inter-chunk latency: each gap between arrivals, however many tokens it brought",
+  e2e_ms: "time from the send to the last token",
+};
 
 function number(value, digits) {
   if (value === null || value === undefined) return "–";
@@ -43,7 +50,12 @@ function rows(id, table, nothing) {
   const shown = table.length ? table : [[nothing]];
   byId(id).replaceChildren(...shown.map((cells) => {
     const row = document.createElement("tr");
-    row.append(...cells.map((cell) => make("td", cell)));
+    row.append(...cells.map((cell) => {
+      if (!(cell instanceof Node)) return make("td", cell);
+      const td = document.createElement("td");
+      td.append(cell);
+      return td;
+    }));
     return row;
   }));
 }
@@ -58,7 +70,7 @@ class Chart {
   constructor(chart) {
     this.chart = chart;
     this.at = null;
-    const figure = document.createElement("figure");
+    const figure = (this.figure = document.createElement("figure"));
     const caption = document.createElement("figcaption");
     caption.append(make("b", chart.title));
     const keys = make("span", null);
@@ -144,14 +156,20 @@ function show(live) {
   card("Output tokens/s", number(live.tokens_per_s));
   card("Last 10 s", number(recent.tokens_per_s));
   card("In flight", number(live.in_flight, 0));
-  for (const name of ["ttft_ms", "tpot_ms", "itl_ms"]) card(`${METRICS[name]} p50 ms`, number(live.latency?.[name].p50));
+  for (const name of ["ttft_ms", "tpot_ms", "itl_ms", "e2e_ms"]) card(`${METRICS[name]} p50 ms`, number(live.latency?.[name].p50));
   card("Ok", number(counts.ok, 0));
   card("Errors", number(counts.error, 0));
   if (counts.warmup) card("Warm-up", number(counts.warmup, 0));
-  rows("latency", Object.entries(live.latency ?? {}).map(([name, of]) => [
-    METRICS[name], number(of.n, 0), ...["p50", "p90", "p99", "mean", "max"].map((key) => number(of[key], 2)),
+  const latencies = Object.entries(live.latency ?? {}).filter(([name]) => name !== "icl_ms" || !live.same_gaps);
+  rows("latency", latencies.map(([name, of]) => [
+    make("abbr", METRICS[name], { title: MEANINGS[name] }), number(of.requests, 0), number(of.n, 0), ...["p50", "p90", "p99", "mean", "max"].map((key) => number(of[key], 2)),
     number(recent.latency[name]?.p50, 2), of.exact ? "exact" : "within 0.1%",
   ]), "no request has ended yet");
+  byId("parts-section").hidden = !live.parts?.length;
+  rows("parts", (live.parts ?? []).map((part) => [
+    part.name, number(part.ok, 0), number(part.errors, 0),
+    ...["tokens_per_s", "ttft_ms_p50", "tpot_ms_p50", "e2e_ms_p50"].map((key) => number(part[key])),
+  ]), "");
   rows("errors", Object.entries(live.errors_by_kind ?? {}).map(([kind, n]) => [kind, number(n, 0)]), "none");
   rows("clients", Object.entries(live.clients).map(([name, of]) => [
     name, number(of.in_flight, 0), of.cpu_share == null ? "–" : `${number(of.cpu_share * 100, 0)}%`,
@@ -162,7 +180,10 @@ function show(live) {
     const over = live.state === "running" ? -1 : undefined;
     const series = Object.fromEntries(Object.entries(live.series).map(([key, values]) => [key, values.slice(0, over)]));
     byId("span").textContent = `${series.t.length} s, shown as minutes:seconds since the start`;
-    charts.forEach((chart) => chart.update(series));
+    charts.forEach((chart) => {
+      chart.figure.hidden = Boolean(chart.chart.gaps && live.same_gaps);
+      chart.update(series);
+    });
   }
   document.documentElement.dataset.test = live.test;
 }

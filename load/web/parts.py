@@ -1,0 +1,77 @@
+"""The figures of each step of a sweep, and of each phase of a ramp."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from load.percentiles import quantile
+from load.schedule.admission import Admission
+from records import Phase, Record
+from records.timing import timing
+
+PartOf = Callable[[Record], str | None]
+"""Names the part of the test that a record belongs to; None where the test has no parts."""
+
+
+@dataclass(slots=True)
+class Part:
+    """One step or phase."""
+
+    ok: int = 0
+    errors: int = 0
+    tokens: int = 0
+    first_sent: float = math.inf
+    last_end: float = -math.inf
+    values: dict[str, list[float]] = field(default_factory=lambda: {"ttft_ms": [], "tpot_ms": [], "e2e_ms": []})
+
+    def add(self, record: Record) -> None:
+        """Take in a measured request."""
+        if not record.ok:
+            self.errors += 1
+            return
+        self.ok += 1
+        self.tokens += record.completion_tokens or 0
+        self.first_sent = min(self.first_sent, _sent_ns(record) / 1e9)
+        self.last_end = max(self.last_end, record.end_ns / 1e9)
+        latency = timing(record)
+        for name, values in self.values.items():
+            if (value := getattr(latency, name)) is not None:
+                values.append(value)
+
+    def summary(self, name: str) -> dict[str, Any]:
+        """The figures; tokens/s run from the first send to the last end of the part."""
+        span = self.last_end - self.first_sent
+        return {
+            "name": name,
+            "ok": self.ok,
+            "errors": self.errors,
+            "tokens_per_s": self.tokens / span if self.ok and span > 0 else None,
+            **{f"{metric}_p50": quantile(sorted(values), 0.5) for metric, values in self.values.items()},
+        }
+
+
+def _sent_ns(record: Record) -> int:
+    return record.end_ns if record.sent_ns is None else record.sent_ns
+
+
+def parts_of(admission: Admission, kind: str, step_by: str) -> PartOf:
+    """Names the step or phase of a record, by the time it was sent. All clocks are this process's."""
+
+    def of_sweep(record: Record) -> str | None:
+        sent = _sent_ns(record)
+        unit = "requests/s" if step_by == "rate" else "users"
+        for step in admission.sweep.steps if admission.sweep else ():
+            if step.start_ns is not None and step.start_ns <= sent and (step.end_ns is None or sent <= step.end_ns):
+                return f"{step.level:g} {unit}"
+        return None
+
+    def of_ramp(record: Record) -> str | None:
+        if record.phase == Phase.DRAIN:
+            return "drain"
+        arrived = admission.all_arrived_ns
+        return "users join" if arrived is None or _sent_ns(record) < arrived else "all users"
+
+    return {"sweep": of_sweep, "ramp": of_ramp}.get(kind, lambda _: None)
