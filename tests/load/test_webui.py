@@ -13,21 +13,23 @@ import pytest
 import requests
 
 from records import Record, read_json, read_records
+from records.timing import icl_ms, itl_ms, timing
 from tests.load.load import ROOT
 from tests.load.web import Web, pacing, web_ui
 
 
 def truth(records: list[Record]) -> dict[str, list[float]]:
-    """The metrics from the records, by the definitions and not by the code under test."""
-    good = [r for r in records if r.measured and r.ok]
-    found: dict[str, list[float]] = {"ttft_ms": [], "tpot_ms": [], "icl_ms": []}
-    for r in good:
-        assert r.first_token_ns and r.last_token_ns and r.sent_ns and r.completion_tokens
-        found["ttft_ms"].append((r.first_token_ns - r.sent_ns) / 1e6)
-        found["tpot_ms"].append((r.last_token_ns - r.first_token_ns) / 1e6 / (r.completion_tokens - 1))
-        found["icl_ms"] += [float(gap) / 1e6 for gap in np.diff(r.chunk_ns)]
-    # One token a chunk here.
-    return {**found, "itl_ms": found["icl_ms"]}
+    """The metrics from the records, by their one definition."""
+    found: dict[str, list[float]] = {"ttft_ms": [], "tpot_ms": [], "itl_ms": [], "icl_ms": []}
+    for r in records:
+        if r.measured and r.ok:
+            latency = timing(r)
+            assert latency.ttft_ms is not None and latency.tpot_ms is not None
+            found["ttft_ms"].append(latency.ttft_ms)
+            found["tpot_ms"].append(latency.tpot_ms)
+            found["itl_ms"] += itl_ms(r) or []
+            found["icl_ms"] += icl_ms(r)
+    return found
 
 
 def assert_agrees(live: dict[str, Any], records: list[Record], rel: float) -> None:
