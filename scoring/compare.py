@@ -6,7 +6,7 @@ Cells are looked at one by one: read, measured, audited, graded, and let go agai
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from records import JsonObject, RunFolder, workload_name
 from scoring import summary, two_runs
@@ -61,7 +61,9 @@ def compare_runs(
     """
     runs = load_run(a), load_run(b)
     both = two_runs.merged(*runs, engine_a, engine_b)
-    comparison = compare_run(both, created=created, extra_audit=two_runs.manifest_rows(*runs, engine_a, engine_b))
+    alone = [(run, compare_run(run, created=created)["audit"]) for run in runs]
+    rows = two_runs.manifest_rows(*runs, engine_a, engine_b)
+    comparison = compare_run(both, created=created, extra_audit=rows, alone=alone)
     comparison["run_id"] = f"{a.run_id} / {b.run_id}"
     engines = (("--engine-a", engine_a), ("--engine-b", engine_b))
     chosen = [word for option, name in engines if name for word in (option, name)]
@@ -69,16 +71,29 @@ def compare_runs(
     return comparison
 
 
-def compare_run(run: Run, *, created: str, extra_audit: list[JsonObject] | None = None) -> JsonObject:
-    """`compare` of a run that is open already; `extra_audit` rows come first."""
+def compare_run(
+    run: Run,
+    *,
+    created: str,
+    extra_audit: list[JsonObject] | None = None,
+    alone: Sequence[tuple[Run, list[JsonObject]]] = (),
+) -> JsonObject:
+    """`compare` of a run that is open already.
+
+    Args:
+        run: the run, or two joined.
+        created: the time stamp to put in.
+        extra_audit: rows that come first.
+        alone: of two runs joined, each with its own audit.
+    """
     parts = Parts()
     rows = [*(extra_audit or []), *plain_capture_rows(run)]
     for engine in run.engines:
-        rows += audit_engine(EngineFacts(run, engine, run.rounds.get(engine, [])))
+        rows += audit_engine(EngineFacts(run.of_engine(engine), engine, run.rounds.get(engine, [])))
         parts.gpu[engine] = {life.number: life.gpu_rows() for life in run.rounds.get(engine, [])}
     for cell in run.cells:
         _one_cell(run, cell, parts)
-    rows += parts.audit
+    rows = two_runs.joined_audit(run, [*rows, *parts.audit], alone)
     families = _judge(run, parts)
     rows.append(order_row(parts.performance, run.order, run.engines, families["speed"]["metrics"]))
     comparison: JsonObject = {
@@ -132,7 +147,8 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
     for engine in run.engines:
         baseline = facts[run.baseline] if engine != run.baseline else []
-        parts.audit += audit_cell(CellFacts(run, engine, cell, section, facts[engine], baseline, pools))
+        own = run.of_engine(engine)
+        parts.audit += audit_cell(CellFacts(own, engine, cell, own.cell_profile(cell), facts[engine], baseline, pools))
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
     texts = {engine: [capture for capture, _ in rounds] for engine, rounds in captured.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
@@ -33,6 +33,11 @@ class Round:
     def number(self) -> int:
         return self.folder.number
 
+    def all_lives(self) -> list[Round]:
+        """The lives of the round that measured, in order: what must be the same in all of them is looked at in each."""
+        states = [state for state in (*self.earlier, self.state) if state and not state.get("refused")]
+        return [replace(self, state=state, earlier=[]) for state in states]
+
     def lives_before(self) -> list[Round]:
         """The earlier lives of an interrupted round, as far as their end was seen."""
         return [Round(self.folder, state, self.label) for state in self.earlier if state.get("machine")]
@@ -57,6 +62,12 @@ class Run:
     rounds: dict[str, list[Round]] = field(default_factory=dict)
     cells: list[str] = field(default_factory=list)
     """In the profile's order, then any others by name."""
+    manifests: dict[str, JsonObject] = field(default_factory=dict)
+    """Of two runs joined: the manifest of the run that each engine is from."""
+
+    def of_engine(self, engine: str) -> Run:
+        """The run with the manifest of this engine's own run, whose profile and host hold for it."""
+        return replace(self, manifest=self.manifests[engine]) if engine in self.manifests else self
 
     @property
     def profile(self) -> JsonObject:
@@ -84,7 +95,7 @@ class Run:
         for life in self.rounds.get(engine, []):
             folder = life.folder.cell(cell)
             if folder.requests.exists():
-                yield life, load_capture(folder, engine, life.number, resumable=self.asks_all(cell))
+                yield life, load_capture(folder, engine, life.number, resumable=self.of_engine(engine).asks_all(cell))
 
     def asks_all(self, cell: str) -> bool:
         """Whether the cell asks every prompt of its workload once (for each sample), and so can be resumed."""

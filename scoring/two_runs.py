@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from records import JsonObject
 from scoring.audit.model import Status
@@ -37,20 +38,53 @@ def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = N
     if tag_a == tag_b:
         tag_a, tag_b = f"{tag_a}:a", f"{tag_b}:b"
     rounds: dict[str, list[Round]] = {}
+    manifests: dict[str, JsonObject] = {}
     for run, only, tag in ((a, engine_a, tag_a), (b, engine_b, tag_b)):
         if only is not None and only not in run.engines:
             raise UnknownEngineError(f"{run.folder.path}: has no engine {only!r}; it has {', '.join(run.engines)}")
         for engine in run.engines if only is None else [only]:
             label = f"{engine}@{tag}"
-            rounds[label] = [Round(life.folder, life.state, label) for life in run.rounds.get(engine, [])]
+            rounds[label] = [replace(life, label=label) for life in run.rounds.get(engine, [])]
+            manifests[label] = run.manifest
     engines = list(rounds)
     if len(engines) < 2 or a.folder.path.resolve() == b.folder.path.resolve():
         raise ValueError(f"{a.folder.path} and {b.folder.path}: two different runs are needed")
-    profile = a.profile | {"baseline": engines[0], "rounds": None}
     cells = [cell for cell in a.cells if cell in b.cells]
     if not cells:
         raise ValueError(f"{a.folder.path} and {b.folder.path}: have no cell in common")
-    return Run(a.folder, a.manifest | {"profile": profile, "order": None}, engines, rounds, cells)
+    return Run(a.folder, a.manifest | {"order": None}, engines, rounds, cells, manifests)
+
+
+def joined_audit(
+    both: Run, together: Iterable[JsonObject], alone: Iterable[tuple[Run, list[JsonObject]]]
+) -> list[JsonObject]:
+    """The audit of two runs joined, with each failure of either run by itself: what is void alone is void together.
+
+    Args:
+        both: the joined run.
+        together: the rows of the joined run.
+        alone: each run with the rows of its own audit.
+    """
+    rows = list(together)
+    places = {(row["check"], row["engine"], row["cell"]): place for place, row in enumerate(rows)}
+    for run, own in alone:
+        labels = {
+            life.folder.engine: label
+            for label in both.engines
+            for life in both.rounds[label]
+            if both.manifests[label] is run.manifest
+        }
+        for row in own:
+            if row["status"] != Status.FAIL or (row["engine"] in run.engines and row["engine"] not in labels):
+                continue
+            # A row of the whole run names no engine.
+            label = labels.get(row["engine"], row["engine"])
+            place = places.get((row["check"], label, row["cell"]))
+            if place is None:
+                rows.append(row | {"engine": label})
+            elif rows[place]["status"] != Status.FAIL:
+                rows[place] = row | {"engine": label}
+    return rows
 
 
 def manifest_rows(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = None) -> list[JsonObject]:

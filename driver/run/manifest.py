@@ -21,6 +21,7 @@ from driver.profile.redacted import shown_profile
 from driver.run.plan import lives
 from engines import gpu_inventory
 from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
+from scoring.comparability import host_changes, host_facts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +59,7 @@ def open_manifest(
             _require_same(folder, manifest, profile, workloads)
         else:
             asked = {"profile": profile.model_dump(mode="json"), "profile_sha256": profile_sha256(profile)}
-            manifest |= asked | {"order": _order(profile), "workloads": workloads}
+            manifest |= asked | {"order": _order(profile), "workloads": workloads, "host": describe_host()}
         # An earlier version wrote the secrets down.
         manifest["profile"] = shown_profile(manifest["profile"])
         manifest["resumed_utc"] = [*manifest.get("resumed_utc", []), utc_now()]
@@ -103,7 +104,13 @@ def _read_manifest(folder: RunFolder) -> JsonObject:
 
 
 def _require_same(folder: RunFolder, manifest: JsonObject, profile: Profile, workloads: dict[str, Any]) -> None:
-    """Reject a profile, or workloads, that are not those which a run was begun with."""
+    """Reject a host, a profile or workloads that are not those which a run was begun with."""
+    here = {"host": describe_host()}
+    if manifest.get("host") and (changes := host_changes(host_facts(manifest), host_facts(here))):
+        raise BenchError(
+            f"{folder.path}: was begun on another host ({'; '.join(changes)}); start a new run, and compare the two",
+            ExitCode.USAGE,
+        )
     # Neither refused nor told: a key may have been changed since.
     before, now = (shown_profile(each) for each in (_as_of_today(manifest["profile"]), profile.model_dump(mode="json")))
     if changed := first_difference(before, now):

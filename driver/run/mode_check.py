@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import Profile
 from records import JsonObject
+from scoring.comparability import engine_changes, engine_facts
 
 
 def refuse_disproved(state: JsonObject, profile: Profile, name: str) -> None:
@@ -25,6 +28,35 @@ def refuse_disproved(state: JsonObject, profile: Profile, name: str) -> None:
         error = BenchError(f"{name}: {'; '.join(contradictions)}; {anyway}", ExitCode.VOID)
         error.profile_must_change = True
         raise error
+
+
+def refuse_changed(state: JsonObject, earlier: Iterable[JsonObject], profile: Profile, name: str) -> None:
+    """Stop before measuring an engine that is not the one that the run has measured before.
+
+    Args:
+        state: engine.json as far as it is known, with `readback` and `weights`.
+        earlier: engine.json of the engine's other lives in this run.
+        profile: what is asked.
+        name: the engine's name.
+
+    Raises:
+        BenchError: naming each difference (exit code 2), unless the profile says `on_probe_failure = "void"`.
+    """
+    now = _identity(state)
+    for before in earlier:
+        if before.get("readback") and not before.get("refused"):
+            changes = engine_changes(_identity(before), now)
+            if changes and profile.on_probe_failure == "refuse":
+                what = f"{name}: not the engine that this run has measured before ({'; '.join(changes)})"
+                raise BenchError(f"{what}; finish the run with that one, or start a new run", ExitCode.USAGE)
+
+
+def _identity(state: JsonObject) -> JsonObject:
+    provenance = state.get("provenance") or {}
+    return engine_facts(state) | {
+        "build": (state.get("readback") or {}).get("build"),
+        "binary": provenance.get("sha256") or provenance.get("identity") or provenance.get("version"),
+    }
 
 
 def disproved(state: JsonObject, *, fixed_length: bool) -> list[str]:

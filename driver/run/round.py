@@ -10,14 +10,14 @@ from driver.profile.read import EngineSection, Profile
 from driver.run.cell import LivingEngine, run_cell
 from driver.run.engine_setup import make_engine, ready_timeout_s
 from driver.run.manifest import utc_now
-from driver.run.mode_check import refuse_disproved
+from driver.run.mode_check import refuse_changed, refuse_disproved
 from driver.run.pinning import pinned
 from driver.run.plan import Life, pending
 from driver.run.progress import Display
 from driver.run.weights_identity import describe_weights
 from engines import Engine, EngineError, RunningEngine, probe, running
 from engines.telemetry.host import host_metering
-from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, set_aside, write_json
+from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, read_json, set_aside, write_json
 
 
 def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool = False) -> bool:
@@ -46,11 +46,24 @@ def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, 
         sampling = profile.sampling.model_dump(exclude_none=True)
         state["probe"] = probe(engine, sampling=sampling, extras=life.engine.request_extras)
         write_json(folder.engine_json, state)
-        refuse_disproved(state, profile, life.engine.name)
+        try:
+            refuse_disproved(state, profile, life.engine.name)
+            refuse_changed(state, _other_lives(run, folder), profile, life.engine.name)
+        except BenchError as error:
+            state["refused"] = error.message
+            raise
         living = LivingEngine(run, profile, life, engine, alive, display, keep_raw)
         for cell in cells:
             all_ok &= run_cell(living, cell)
     return all_ok
+
+
+def _other_lives(run: RunFolder, folder: RoundFolder) -> Iterator[JsonObject]:
+    """engine.json of the engine's lives in this run, but for the one that has just begun."""
+    for round_ in run.rounds(folder.engine):
+        yield from round_.earlier_lives()
+        if round_.number != folder.number and round_.engine_json.exists():
+            yield read_json(round_.engine_json)
 
 
 @contextmanager

@@ -59,8 +59,9 @@ def same_weights(facts: EngineFacts) -> Finding:
     """Both engines' weights come from the same source: the same file, or files converted from the same safetensors."""
     if facts.is_baseline:
         return _one_hash(facts)
-    mine = [life.state.get("weights") or {} for life in facts.rounds]
-    theirs = [life.state.get("weights") or {} for life in facts.run.rounds.get(facts.run.baseline, [])]
+    baseline = facts.run.rounds.get(facts.run.baseline, [])
+    mine = [life.state.get("weights") or {} for life in facts.lives]
+    theirs = [life.state.get("weights") or {} for round_ in baseline for life in round_.all_lives()]
     for key, what in (("source_sha256", "source"), ("sha256", "file")):
         ours, base = {w.get(key) for w in mine}, {w.get(key) for w in theirs}
         if None in ours or None in base or not ours or not base:
@@ -79,7 +80,7 @@ def same_weights(facts: EngineFacts) -> Finding:
 
 
 def _one_hash(facts: EngineFacts) -> Finding:
-    hashes = {(life.state.get("weights") or {}).get("sha256") for life in facts.rounds}
+    hashes = {(life.state.get("weights") or {}).get("sha256") for life in facts.lives}
     if None in hashes or not hashes:
         return unknown("the hash of the weights is not known")
     if len(hashes) > 1:
@@ -89,9 +90,9 @@ def _one_hash(facts: EngineFacts) -> Finding:
 
 @engine_check("same model read back")
 def same_build_in_all_rounds(facts: EngineFacts) -> Finding:
-    """Every round ran the same build with the same chat template."""
+    """Every life of every round ran the same build with the same chat template."""
     for name in ("build", "model", "chat_template_sha256"):
-        told = {value for life in facts.rounds if (value := _readback(life, name)) is not None}
+        told = {value for life in facts.lives if (value := _readback(life, name)) is not None}
         if len(told) > 1:
             return failed(f"{name} differs from round to round: {_short(told)}")
     if not any(_readback(life, "build") or _readback(life, "model") for life in facts.rounds):

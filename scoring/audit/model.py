@@ -118,6 +118,11 @@ class EngineFacts:
     def is_baseline(self) -> bool:
         return self.engine == self.run.baseline
 
+    @property
+    def lives(self) -> list[Round]:
+        """Every life of the engine, those before an interruption included."""
+        return [life for round_ in self.rounds for life in round_.all_lives()]
+
     def each(self, check: Callable[[Round], Finding]) -> Finding:
         return worst((check(life) for life in self.rounds), (life.number for life in self.rounds))
 

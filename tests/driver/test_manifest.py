@@ -10,7 +10,9 @@ import pytest
 
 from driver.errors import BenchError
 from driver.profile.read import Profile, parse_profile
+from driver.run import manifest as manifests
 from driver.run.manifest import first_difference, open_manifest, profile_sha256
+from driver.run.mode_check import refuse_changed
 from records import RunFolder, read_json, write_json
 
 WORKLOADS = {"arithmetic": {"sha256": "1" * 64, "n": 60}}
@@ -95,3 +97,35 @@ def test_a_secret_that_was_changed_neither_stops_a_run_that_goes_on_nor_is_told(
     with pytest.raises(BenchError) as refused:
         open_manifest(folder, profile(url="http://me:sk-third@127.0.0.1:9/v1", args=["sk"]), tmp_path / "p", WORKLOADS)
     assert "args: was" in str(refused.value) and not re.search("sk-(first|second|third)", str(refused.value))
+
+
+def test_a_run_is_not_finished_on_another_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path)
+    before = manifests.describe_host()
+    manifests.open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)
+    with_a_record(tmp_path)
+    monkeypatch.setattr(manifests, "describe_host", lambda: before | {"memory_bytes": 1})
+    manifests.open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)
+    monkeypatch.setattr(manifests, "describe_host", lambda: before | {"cpu": "another"})
+    with pytest.raises(BenchError, match=r"was begun on another host.*cpu .* -> another"):
+        manifests.open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"readback": {"build": "b2", "slots": 4}}, "build b1 -> b2"),
+        ({"weights": {"sha256": "9" * 64}}, "weights"),
+        ({"readback": {"build": "b1", "slots": 2}}, "slots 4 -> 2"),
+        ({"provenance": {"sha256": "b" * 64}}, "binary"),
+    ],
+)
+def test_a_run_is_not_finished_with_another_engine(change: dict[str, Any], named: str) -> None:
+    before: dict[str, Any] = {
+        "readback": {"build": "b1", "slots": 4}, "weights": {"sha256": "1" * 64}, "provenance": {"sha256": "a" * 64},
+    }  # fmt: skip
+    refuse_changed(before, [before, {}], profile(), "a")
+    with pytest.raises(BenchError, match=f"not the engine that this run has measured before.*{named}"):
+        refuse_changed(before | change, [before], profile(), "a")
+    # A life that was refused has measured nothing.
+    refuse_changed(before | change, [before | {"refused": "another build"}], profile(), "a")

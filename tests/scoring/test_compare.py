@@ -359,3 +359,88 @@ def test_the_cross_check_grades_the_records_that_scoring_counts(tmp_path: Path) 
     answers = [(where, gold, outcome.answer) for where, gold, outcome in graded_answers(run.write(tmp_path / "run"))]
     assert len(answers) == 4
     assert all(gold == answer for _, gold, answer in answers)
+
+
+def void_alone_is_void_together(tmp_path: Path, b: RunBuilder, check: str) -> JsonObject:
+    """The failed row of two runs, of which the second by itself is void for the same reason."""
+    monday, tuesday = perf_run().write(tmp_path / "monday"), b.write(tmp_path / "tuesday")
+    alone = compare(tuesday, created="now")
+    assert alone["verdict"]["void"] is True
+    together = compare_runs(monday, tuesday, created="now")
+    assert together["verdict"]["void"] is True
+    own = {(row["check"], row["engine"], row["cell"]) for row in alone["audit"] if row["status"] == "fail"}
+    joined = {
+        (row["check"], row["engine"].partition("@")[0], row["cell"])
+        for row in together["audit"]
+        if row["status"] == "fail" and row["engine"].endswith("@tuesday")
+    }
+    assert own <= joined, "every failed check of one run fails in two"
+    return next(r for r in together["audit"] if (r["check"], r["status"]) == (check, "fail") and "@tue" in r["engine"])
+
+
+def test_an_engine_that_died_and_was_started_again_voids_two_runs_as_it_voids_one(tmp_path: Path) -> None:
+    b = perf_run()
+    folder = b.write(tmp_path / "tuesday")
+    earlier = dict(b.states["cand", 1]) | {"stop_reason": "died", "exit_code": -11}
+    (folder.round("cand", 1).path / "engine.partial-1.json").write_text(json.dumps(earlier))
+    monday = perf_run().write(tmp_path / "monday")
+    for comparison in (compare(folder, created="now"), compare_runs(monday, folder, created="now")):
+        row = next(r for r in comparison["audit"] if r["check"] == "engine alive" and r["engine"].startswith("cand"))
+        if "@monday" not in row["engine"]:
+            assert row["status"] == "fail"
+        assert comparison["verdict"]["void"] is True
+
+
+def test_a_missing_round_voids_two_runs_as_it_voids_one(tmp_path: Path) -> None:
+    b = perf_run()
+    b.profile["rounds"] = 2
+    row = void_alone_is_void_together(tmp_path, b, "round complete")
+    assert "round 2 of 2" in row["evidence"]
+
+
+def test_each_run_has_its_own_limit_of_errors(tmp_path: Path) -> None:
+    a, b = perf_run(), perf_run()
+    a.profile["error_limit"] = 0.5
+    fail(b.records["cand", 1, CELL][-1], "busy")
+    void_alone_is_void_together(tmp_path / "strict", b, "errors under the limit")
+    monday, tuesday = a.write(tmp_path / "monday"), b.write(tmp_path / "tuesday")
+    assert compare_runs(monday, tuesday, created="now")["verdict"]["void"] is True
+    b.profile["error_limit"] = 0.5
+    tolerant = compare_runs(perf_run().write(tmp_path / "m2"), b.write(tmp_path / "t2"), created="now")
+    rows = [r for r in tolerant["audit"] if r["check"] == "errors under the limit"]
+    assert {row["status"] for row in rows} <= {"pass", "warn"}
+
+
+def test_a_cell_that_only_one_run_has_can_void_both(tmp_path: Path) -> None:
+    b = perf_run()
+    b.perf("single.perf-medium", {"base": Speed(20, 10), "cand": Speed(20, 10)})
+    b.scenarios["cand", 1, "single.perf-medium"]["complete"] = False
+    void_alone_is_void_together(tmp_path, b, "round complete")
+
+
+def test_other_weights_than_the_own_baseline_void_two_runs(tmp_path: Path) -> None:
+    b = perf_run()
+    b.states["cand", 1]["weights"] |= {"sha256": "9" * 64, "source_sha256": "9" * 64}
+    void_alone_is_void_together(tmp_path, b, "same weights")
+
+
+@pytest.mark.parametrize(
+    ("section", "value", "check"),
+    [
+        ("readback", {"build": "b1-other"}, "same model read back"),
+        ("readback", {"chat_template_sha256": "9" * 64}, "same model read back"),
+        ("weights", {"sha256": "9" * 64, "source_sha256": "9" * 64}, "same weights"),
+    ],
+)
+def test_a_life_before_an_interruption_counts_in_every_check_of_identity(
+    tmp_path: Path, section: str, value: JsonObject, check: str
+) -> None:
+    run = perf_run()
+    folder = run.write(tmp_path / "run")
+    state = run.states["cand", 1]
+    earlier = state | {section: state[section] | value, "stop_reason": "the run was stopped"}
+    kept = folder.round("cand", 1).path / "engine.partial-1.json"
+    for refused, status in ((None, "fail"), ("another build", "pass")):
+        kept.write_text(json.dumps(earlier | {"refused": refused}))
+        rows = compare(folder, created="now")["audit"]
+        assert [r["status"] for r in rows if (r["check"], r["engine"]) == (check, "cand")] == [status]
