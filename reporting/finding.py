@@ -152,7 +152,13 @@ def _where(rows: Sequence[JsonObject], total: int) -> str:
     cells = [cell_of(row) for row in rows]
     if len(cells) == total > 1:
         return "in both cells" if total == 2 else f"in all {total} cells"
-    return f"in {_listed(cells)}" if len(cells) <= _NAMED_CELLS else f"in {len(cells)} of {total} cells"
+    if len(cells) > _NAMED_CELLS:
+        return f"in {len(cells)} of {total} cells"
+    scenarios: dict[str, list[str]] = {}
+    for row in rows:
+        scenarios.setdefault(str(row["workload"]), []).append(str(row["scenario"]))
+    together = len(scenarios) == 1 < len(cells)
+    return f"in {rows[0]['workload']} under {_listed(*scenarios.values())}" if together else f"in {_listed(cells)}"
 
 
 def _comparative(row: JsonObject, *, better: bool) -> str:

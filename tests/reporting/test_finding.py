@@ -53,6 +53,15 @@ def test_cells_with_different_verdicts_are_told_apart() -> None:
     )
 
 
+def test_cells_of_one_workload_are_named_together() -> None:
+    rates = {(cell, RATE): (0.6, 0.5, 0.7, "slower") for cell in (SINGLE, FOUR)}
+    rates |= {(EIGHT, RATE): (1.0, 0.9, 1.1, "inconclusive")}
+    assert (
+        "slower than llama.cpp in perf-medium under single and concurrent_4 ("
+        in found(with_speed(example(), rates)).lead
+    )
+
+
 def test_a_latency_that_says_something_else_has_a_sentence_of_its_own() -> None:
     rates = {
         (FOUR, RATE): (0.8, 0.7, 0.9, "slower"),
