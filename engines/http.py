@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import requests
 
 from records.endpoint import trusted_certificates
@@ -11,8 +13,9 @@ def certificate_problem(error: Exception) -> str | None:
     """The message for an error of TLS; None for any other error."""
     if not isinstance(error, requests.exceptions.SSLError):
         return None
-    cause = str(error).rpartition("SSLError(")[2].strip("()'\" ")
-    return f"{cause[:200]}; trust a private CA with --ca FILE or SSL_CERT_FILE"
+    cause = re.search(r"certificate verify failed: [^(]+", str(error))
+    problem = cause[0].strip() if cause else f"TLS failed: {str(error)[:200]}"
+    return f"{problem}; trust a private CA with --ca FILE or SSL_CERT_FILE"
 
 
 def session() -> requests.Session:
