@@ -12,7 +12,7 @@ from records.redaction import scrub_bytes
 
 
 class CaptureError(OSError):
-    """A capture that can't be written any more; what was written stays."""
+    """The capture cannot be written any more; what was written stays."""
 
 
 class Capture:
@@ -40,7 +40,7 @@ class Capture:
         return self._folder.path if self._folder else None
 
     def _mend_torn_line(self) -> None:
-        """A last line that a kill has cut is taken off before another is written behind it."""
+        """Remove a last line that a kill cut off, before another is written behind it."""
         assert self._folder is not None
         assert self._file is not None
         with self._folder.requests.open("rb") as existing:

@@ -1,4 +1,4 @@
-"""The client's own health: whether the load generator was the bottleneck of what it measured."""
+"""The health of the load client: whether it was the bottleneck of what it measured."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Health:
             del self._lags_ms[::2]
 
     def began(self, sent_ns: int, due_ns: int | None) -> None:
-        """Note a request that went out, and when it should have."""
+        """Note a request that was sent, and when it was due."""
         self._in_flight += 1
         self._note(sent_ns)
         if due_ns is not None:
@@ -72,7 +72,7 @@ class Health:
         self._note(end_ns)
 
     def dated(self, by_kernel: bool) -> None:
-        """Note who said when the bytes of a response arrived."""
+        """Note whether the kernel or our read stamped the bytes of a response."""
         self._dated_by.add("kernel" if by_kernel else "read")
 
     def _note(self, now_ns: int) -> None:
@@ -81,7 +81,7 @@ class Health:
             del self._curve[1:-1:2]
 
     def recent(self, seconds: float = 10.0) -> dict[str, Any]:
-        """The last seconds, cheap enough to ask for every second (the web UI does)."""
+        """The health of the last seconds. Cheap enough for the web UI to ask every second."""
         lags = sorted(self._lags_ms[-int(seconds / PROBE_S) :])
         return {
             "in_flight": self._in_flight,
@@ -93,7 +93,7 @@ class Health:
         }
 
     def summary(self) -> dict[str, Any]:
-        """What scenario.json says of the client. Times in milliseconds; unknown is None."""
+        """The client's health for scenario.json. Times in milliseconds; unknown is None."""
         lags = sorted(self._lags_ms)
         wall = time.monotonic() - self._wall
         share = (time.process_time() - self._cpu) / wall if wall > 0.5 else None

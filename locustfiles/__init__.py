@@ -1,1 +1,1 @@
-"""The load: one small Locust file a scenario, and what they share (modules with a leading underscore)."""
+"""The scenarios: one small Locust file each. What they are made of is in `load/`."""

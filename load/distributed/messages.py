@@ -1,7 +1,7 @@
-"""What master and workers of a distributed run say to each other, on Locust's own connection.
+"""The messages between the master and the workers of a distributed run, on Locust's own connection.
 
-Records travel one a message, on the socket that also carries the workers' ends; ZeroMQ keeps their order, so that once
-a worker has said that it is over, all of its records are here.
+Each record is one message, on the socket that also carries the workers' ends. ZeroMQ keeps their order: once a worker
+has reported its end, all of its records are here.
 """
 
 JOIN = "enginebench_join"

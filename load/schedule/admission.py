@@ -1,4 +1,4 @@
-"""Who may send next, and when: warm-up, the barrier behind it, closed and open loops, the steps of a sweep, the end.
+"""Decides who may send next, and when: warm-up, its barrier, closed and open loops, steps of a sweep, the end.
 
 Users wait here on events, never by looking again and again, so that a waiting user costs nothing while others stream.
 """

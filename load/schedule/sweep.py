@@ -11,7 +11,7 @@ from gevent.event import Event
 from load.schedule.tickets import Shard
 
 GROWTH = 1.05
-"""A step whose throughput is less than this times the best one before it did not gain anything."""
+"""A step gains nothing if its throughput is less than this times the best one before it."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What the load processes know of their own health, for the web UI."""
+"""The health of the load processes, for the web UI."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from load.session import Session
 from load.state import state_of
 
 REPORT = "enginebench"
-"""Where it stands in Locust's worker reports."""
+"""Its key in Locust's worker reports."""
 
 
 class Client:
-    """A load process's own health since it was last asked."""
+    """The health of this process since it was last asked."""
 
     def __init__(self) -> None:
         self._cpu, self._wall = time.process_time(), time.monotonic()
@@ -41,11 +41,11 @@ class WorkerReport:
 
 
 def known(clients: Iterable[dict[str, Any]], name: str) -> list[Any]:
-    """A figure of every client that knows it."""
+    """The values of a figure, of every client that has it."""
     return [client[name] for client in clients if client.get(name) is not None]
 
 
 def total(clients: Iterable[dict[str, Any]], name: str) -> int | None:
-    """The sum over the clients, None where none knows it."""
+    """The sum over the clients; None where none has it."""
     found = known(clients, name)
     return int(sum(found)) if found else None

@@ -26,7 +26,7 @@ from load.web.timeline import METRICS
 from records import CellFolder, Record, read_json
 
 CACHE_S = 0.5
-"""However many look on: the figures are made at most so often."""
+"""The figures are made at most this often, however many pages ask."""
 NAMES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "itl_ms": "ITL", "icl_ms": "ICL", "e2e_ms": "E2E"}
 
 
@@ -50,7 +50,7 @@ class _Problem(logging.Handler):
 
 
 class WebUI:
-    """What one process with a web UI gathers and shows."""
+    """Gathers figures in a process with a web UI, and shows them."""
 
     def __init__(self, environment: Any) -> None:
         self._environment, self._client = environment, Client()
@@ -144,7 +144,7 @@ class WebUI:
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """All that the page shows."""
+        """All figures of the page."""
         self.forget_older_figures()
         made, shown = self._made
         if shown and time.monotonic() - made < CACHE_S:
