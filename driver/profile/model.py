@@ -15,24 +15,43 @@ class Profile(Section):
     """A whole profile, resolved. `engines[].max_seq_len` falls back to the profile's own."""
 
     name: Name
+    """How runs of it are called."""
     description: str = ""
+    """One line for reports."""
     baseline: str
+    """The engine that all others are compared with."""
     rounds: Positive = 3
+    """Engine processes of each engine, interleaved A B A B. Speed gets a verdict from three rounds on."""
     seed: Seed = 1
+    """Seed of the order and subsets of prompts, and of the arrivals of an open loop."""
     max_seq_len: Positive = 8192
+    """Tokens of each slot, prompt and answer together."""
     thinking: bool = False
+    """Whether the model may think, in all engines alike."""
     cache: bool = False
+    """Whether prefixes may come from a cache, in all engines alike."""
     tokenizer: str | None = None
+    """A Hugging Face folder or tokenizer.json that counts the tokens of answers without usage."""
     error_limit: Annotated[Number, Field(ge=0, le=1)] = 0.0
+    """Share of failed requests above which a comparison is void."""
     on_probe_failure: Literal["refuse", "void"] = "refuse"
+    """What happens to an engine that the probe contradicts: refused, or measured and void."""
     sampling: Sampling = Sampling()
+    """The samplers of every request."""
     engines: Annotated[Listed[EngineSection], Field(min_length=1)]
+    """The engines, in the order of the reports."""
     workloads: dict[str, WorkloadSection] = Field(default_factory=dict)
+    """Sections of workloads, by the name that cells use."""
     cells: Annotated[Listed[Cell], Field(min_length=1)]
+    """What each engine is loaded with, in this order."""
     objectives: Objectives | None = None
+    """Latency objectives, for goodput."""
     parity_margin: dict[str, Seconds] = Field(default_factory=dict)
+    """Points of accuracy that count as equivalent, by graded workload; 2 where none is given."""
     gate: Gate = Gate()
+    """The rules of a nightly run."""
     verdict: Verdict = Verdict()
+    """Which figures get a verdict."""
 
     @model_validator(mode="after")
     def _engines_fit(self) -> Self:

@@ -1,4 +1,4 @@
-"""The sections of a profile. Reading one is `driver.profile.read`'s; how they fit together `_profile_model`'s."""
+"""The sections of a profile. `driver.profile.read` reads one; `driver.profile.model` holds how they fit together."""
 
 from __future__ import annotations
 
@@ -33,35 +33,60 @@ class Sampling(Section):
     """Every sampler by name: engines have defaults of their own that are not greedy."""
 
     temperature: Annotated[Number, Field(ge=0)] = 0.0
+    """0 is greedy decoding."""
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    """Share of probability that tokens are drawn from."""
     top_k: Count | None = None
+    """Most tokens that are drawn from; null leaves it out."""
     min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
+    """Least probability, relative to the best token; null leaves it out."""
     repeat_penalty: Annotated[Number, Field(gt=0)] | None = None
+    """Penalty on repeated tokens; null leaves it out."""
     presence_penalty: Number = 0.0
+    """Penalty on tokens that occurred."""
     frequency_penalty: Number = 0.0
+    """Penalty on tokens by how often they occurred."""
     seed: int | None = None
+    """Seed of the sampler; null leaves it out."""
 
 
 class EngineSection(Section):
     """One engine. `model` is a path, `package:DIST/FILE`, or `convert:HF_DIR` (the BF16 GGUF made of that folder)."""
 
     name: Name
+    """Its name in reports, and its folder."""
     kind: str
+    """One of `engines.KINDS`."""
     model: str | None = None
+    """A path, package:DIST/FILE, or convert:HF_DIR."""
     model_name: str | None = None
+    """What requests call the model."""
     url: str | None = None
+    """Base URL of a server that runs already (kind remote)."""
     command: CommandLine = ()
+    """Words that start the server (kind command)."""
     port: Annotated[int, Field(gt=0, lt=65536)] | None = None
+    """Port of a server that is started here; null: any free one."""
     slots: Positive | None = None
+    """Requests that it may batch; null asks for none (kinds remote and command)."""
     max_seq_len: Positive | None = None
+    """Tokens of each slot; null: the profile's."""
     threads: Positive | None = None
+    """CPU threads."""
     binary: str | None = None
+    """Path or name of the program."""
     args: Listed[str] = ()
+    """More words of its command line."""
     env: dict[Variable, str] = Field(default_factory=dict)
+    """Environment of its process."""
     request_extras: dict[str, Any] = Field(default_factory=dict)
+    """Fields of every request; they override all others."""
     options: dict[str, Any] = Field(default_factory=dict)
+    """Settings that only its kind has (docs/engines.md)."""
     cores: Cores | None = None
+    """Cores that its process is pinned to, such as 0 or 0,2-3."""
     ready_timeout_s: Seconds | None = None
+    """Seconds that a start may take; null: its kind's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -100,9 +125,13 @@ class WorkloadSection(Section):
     """Which part of a workload is asked, and how. Named as in the cells."""
 
     file: str | None = None
+    """A JSONL file of prompts (docs/answers.md)."""
     first: Positive | None = None
+    """Ask only the first so many."""
     sample: Positive | None = None
+    """Ask a seeded sample of so many."""
     few_shot: Count = 0
+    """Worked examples before each problem."""
 
     @model_validator(mode="after")
     def _one_subset(self) -> Self:
@@ -115,20 +144,35 @@ class Cell(Section):
     """One scenario over one workload."""
 
     scenario: str
+    """The shape of the load: a file in locustfiles/."""
     workload: Annotated[str, Field(min_length=1)]
+    """What is asked: a name, or a JSONL file."""
     name: Name | None = None
+    """<scenario>.<workload> unless given."""
     requests: Count | None = None
+    """Measured requests; null: each prompt once."""
     duration_s: Seconds | None = None
+    """Seconds in which measured requests may begin; null: no limit."""
     warmup: Count = 0
+    """Requests before measuring, with prompts that are never measured."""
     samples: Positive = 1
-    rounds: Positive | None = None  # only the first rounds have this cell; by default all have it
+    """Answers to each prompt."""
+    rounds: Positive | None = None
+    """Only the first so many rounds have this cell; null: all."""
     max_tokens: Positive
+    """Most tokens of an answer."""
     fixed_length: bool = False
+    """Whether each answer has exactly max_tokens."""
     users: Positive | None = None
+    """Requests in flight; null: the scenario's."""
     options: Options = Field(default_factory=dict)
+    """More options of the scenario (docs/options.md)."""
     request_timeout_s: Seconds = 600.0
+    """Seconds that a request may take."""
     silence_timeout_s: Seconds = 120.0
+    """Seconds without a byte after which a request has failed."""
     cores: Cores | None = None
+    """Cores that the load process is pinned to."""
 
     @field_validator("scenario")
     @classmethod
@@ -169,17 +213,24 @@ class Objectives(Section):
     """Latency objectives, for goodput: a request counts that met every one of them. Milliseconds."""
 
     ttft_ms: Seconds | None = None
+    """Time to the first token."""
     tpot_ms: Seconds | None = None
+    """Time per output token."""
     e2e_ms: Seconds | None = None
+    """Time of the whole request."""
 
 
 class Gate(Section):
     """When the nightly comparison fails (docs/nightly.md)."""
 
     threshold: Annotated[Number, Field(gt=0, lt=1)] = 0.03
+    """Relative change that fails the night."""
     metrics: Listed[str] = DECIDING
+    """The figures that are compared."""
     baseline: str = DEFAULT_BASELINE
+    """The nights to compare with (docs/nightly.md)."""
     time_limit_s: Seconds | None = None
+    """Seconds that a night may take; null: no limit."""
 
     @field_validator("metrics")
     @classmethod
@@ -198,6 +249,7 @@ class Verdict(Section):
     """Which figures of each cell get a verdict; all others are exploratory: shown with their interval, never judged."""
 
     deciding: Annotated[Listed[str], Field(min_length=1)] = DECIDING
+    """Metrics that get a verdict."""
 
     @field_validator("deciding")
     @classmethod

@@ -60,7 +60,7 @@ def test_every_shipped_profile_is_valid(path: Path, monkeypatch: pytest.MonkeyPa
         (changed(cells=GOOD["cells"][0]), "p.toml: cells: one table was given; expected a list: write [[cells]]"),
         (changed(gate={"metrics": ["nope"]}), "p.toml: gate.metrics: 'nope' is no metric; known are output_tok_s, "),
         (changed(gate={"metrics": ["tpot_ms_p51"]}), "'tpot_ms_p51' is no metric (did you mean \"tpot_ms_p"),
-        (changed(gate={"baseline": "foo"}), "p.toml: gate.baseline: 'foo' was given; expected pinned, last-good, win"),
+        (changed(gate={"baseline": "foo"}), "p.toml: gate.baseline: 'foo' was given; expected series, pinned"),
         (changed(sampling=3), "p.toml: sampling: 3 was given; expected a table"),
         (changed(on_probe_failure="stop"), "p.toml: on_probe_failure: 'stop' was given; expected 'refuse' or 'void'"),
         (changed_cell(duration_s=float("inf")), "p.toml: cells[0].duration_s: inf was given; expected a finite number"),
@@ -172,7 +172,7 @@ def test_worked_examples_come_before_each_problem_and_are_named_in_the_manifest(
 @pytest.mark.parametrize("section", [Profile, Sampling, EngineSection, WorkloadSection, Cell, Objectives, Gate])
 def test_every_key_of_a_profile_is_explained(section: type[BaseModel]) -> None:
     explained = (ROOT / "docs" / "profiles.md").read_text()
-    sections = {"engines", "cells", "workloads", "sampling", "objectives", "parity_margin", "gate"}
+    sections = {"engines", "cells", "workloads", "sampling", "objectives", "parity_margin", "gate", "verdict"}
     for key in section.model_fields:
         assert (f"[{key}" if key in sections else f"`{key}") in explained, key
 

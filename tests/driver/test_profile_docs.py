@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import re
 import tomllib
 
@@ -21,3 +23,13 @@ def test_a_profile_in_the_docs_is_accepted(text: str) -> None:
 
 def test_the_docs_begin_with_three_profiles() -> None:
     assert len(BLOCKS) == 3
+
+
+@pytest.mark.parametrize("name", ["model", "sections"])
+def test_every_field_of_a_profile_is_documented_where_it_stands(name: str) -> None:
+    tree = ast.parse((ROOT / f"driver/profile/{name}.py").read_text(encoding="utf-8"))
+    for section in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        for field, following in itertools.pairwise(section.body):
+            if isinstance(field, ast.AnnAssign):
+                documented = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+                assert documented, f"{section.name}.{ast.unparse(field.target)} has no docstring"
