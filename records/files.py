@@ -22,6 +22,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
     Raises:
         ValueError: another line is not a JSON object; the message names file and line.
     """
+    _require_regular(path)
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -42,7 +43,24 @@ def _loads(line: bytes) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        return json.loads(line, parse_constant=lambda _: None)
+        return _nested(line)
+
+
+def _nested(text: str | bytes) -> Any:
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _require_regular(path: Path) -> None:
+    """Reject what is there but is no file: reading a pipe would never end.
+
+    Raises:
+        ValueError: it is a folder, a pipe or a device.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: is not a regular file")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -106,8 +124,9 @@ def read_json(path: Path) -> JsonObject:
         ValueError: the file does not hold one; the message names it.
         OSError: it cannot be read.
     """
+    _require_regular(path)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = _nested(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if not isinstance(value, dict):

@@ -10,6 +10,10 @@ from typing import Any
 
 from records.files import JsonObject, earlier_versions, read_json, set_aside
 
+RESERVED_IN_RUN = frozenset({"run.json", "workloads"})
+"""Names in a run's folder that no engine may have, beside those that begin with `comparison-`."""
+RESERVED_IN_ROUND = frozenset({"engine.json", "server.log", "gpu.jsonl", "host.jsonl"})
+"""Names in a round's folder that no cell may have."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names that engines, scenarios, workloads and runs may have, since they become folder names."""
 

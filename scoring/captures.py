@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from records import ASKED_AGAIN, CellFolder, JsonObject, Phase, Record, read_json, read_json_lines
+from records import ASKED_AGAIN, SCHEMA_VERSION, CellFolder, JsonObject, Phase, Record, read_json, read_json_lines
 from records.thinking import holds_thought
 from records.timing import Timing, has_gaps, in_order, known_tokens, timing, tokens_per_event
 
@@ -102,6 +103,17 @@ _LATENCIES = ("ttft_ms", "ttfa_ms", "tpot_ms", "e2e_ms", "ttft_scheduled_ms", "e
 _NUMBERS = ("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens")
 
 
+def require_known_schema(path: Path, values: JsonObject) -> None:
+    """Reject what a newer version of this program has written: its fields may mean something else.
+
+    Raises:
+        ValueError: the schema is newer; the message names the file.
+    """
+    schema = values.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA_VERSION:
+        raise ValueError(f"{path}: written by a newer version (schema {schema}, {SCHEMA_VERSION} is known); update")
+
+
 def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: bool = False) -> Capture:
     """Read `requests.jsonl` and `scenario.json` of one cell.
 
@@ -126,6 +138,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     stamps, tokens, counts = array("q"), array("i"), array("q", [0])
     try:
         for _, row in read_json_lines(folder.requests):
+            require_known_schema(folder.requests, row)
             for name in _PLAIN:
                 columns[name].append(row.get(name))
             for name in _TIMES:
@@ -156,6 +169,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     except (KeyError, TypeError, OverflowError, AttributeError) as problem:
         raise ValueError(f"{folder.requests}: record {len(counts)}: not a record: {problem}") from None
     scenario = _scenario(folder)
+    require_known_schema(folder.scenario, scenario)
     frame = pd.DataFrame({name: columns[name] for name in _PLAIN})
     origins = _origins(columns["worker"], columns["sent_ns"], columns["end_ns"])
     for name in _TIMES:

@@ -10,7 +10,7 @@ import orjson
 
 from records import CellFolder, JsonObject, RoundFolder, RunFolder, read_json, section_name
 from records.run_folder import PlainRound
-from scoring.captures import Capture, load_capture
+from scoring.captures import Capture, load_capture, require_known_schema
 
 
 @dataclass(slots=True)
@@ -120,6 +120,7 @@ def load_run(folder: RunFolder) -> Run:
         manifest = read_json(folder.manifest)
     except FileNotFoundError:
         raise ValueError(f"{folder.manifest}: no such file; is this the folder of a run?") from None
+    require_known_schema(folder.manifest, manifest)
     profile = manifest.get("profile") or {}
     named = [str(engine["name"]) for engine in profile.get("engines") or []]
     if not named:
@@ -127,6 +128,9 @@ def load_run(folder: RunFolder) -> Run:
     if not named:
         raise ValueError(f"{folder.path}: no engine has left captures there")
     baseline = profile.get("baseline") or named[0]
+    for name in (*named, baseline, *map(section_name, profile_cells(profile))):
+        if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise ValueError(f"{folder.manifest}: {name!r} cannot be the name of an engine or cell: it leads elsewhere")
     engines = [baseline, *(name for name in named if name != baseline)]
     run = Run(folder, manifest, engines)
     found: set[str] = set()

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from driver.profile.fields import Listed, Name, Number, Positive, Seconds, Section, Seed
 from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, Verdict, WorkloadSection
 from records import NAME
+from records.run_folder import RESERVED_IN_ROUND, RESERVED_IN_RUN
 
 
 class Profile(Section):
@@ -59,9 +60,9 @@ class Profile(Section):
         _no_twins("engines", names)
         if self.baseline not in names:
             raise ValueError(f"baseline: {self.baseline!r} is none of the engines ({', '.join(names)})")
-        reserved = {"workloads"} & set(names)
-        if reserved:
-            raise ValueError(f"engines: the name {reserved.pop()!r} is taken by a folder of the run")
+        for name in names:
+            if name in RESERVED_IN_RUN or name.startswith("comparison-"):
+                raise ValueError(f"engines: the name {name!r} is taken by a file or folder of the run")
         return self
 
     @model_validator(mode="after")
@@ -70,6 +71,8 @@ class Profile(Section):
         for cell in self.cells:
             if "." not in cell.label:
                 raise ValueError(f"cells: the name {cell.label!r} must read <scenario>.<workload>")
+            if cell.label in RESERVED_IN_ROUND or cell.label.startswith(("engine.partial-", "server.partial-")):
+                raise ValueError(f"cells: the name {cell.label!r} is taken by a file of the round")
             if not NAME.fullmatch(cell.workload_name):
                 raise ValueError(
                     f"cells: the workload {cell.workload!r} would be a folder's name; give it a plain one,"
