@@ -8,10 +8,10 @@ for several k up to two weeks, against the baseline nights before them:
 
 One night shows a large step at once, a few nights show a smaller one, two weeks show a creeping loss. `sd` is the
 standard deviation from night to night. `p` is FALSE_NIGHTS divided by the number of figures that the night judges
-(Bonferroni). A regression also needs an effect: the mean of the last (up to) three nights lies below the baseline by
-more than the threshold, and tonight alone by more than half of it. That the whole night is red by chance in at most
-FALSE_NIGHTS of nights, several k and a second measurement included, is shown by simulation
-(benchmarks/nightly_simulation.py).
+(Bonferroni), times the share of the window. A regression also needs an effect: the mean of the last (up to) three
+nights lies below the baseline by more than the threshold, and tonight alone by more than half of it. That the whole
+night is red by chance in at most FALSE_NIGHTS of nights, several k and a second measurement included, is shown by
+simulation (benchmarks/nightly_simulation.py).
 
 A young series has few nights to take its noise from. A prior with the weight of PRIOR_NIGHTS nights stands in
 (moderated t: Smyth 2004, doi:10.2202/1544-6115.1027): nights differ by PRIOR_NIGHT_SD and by what their rounds show.
@@ -34,8 +34,11 @@ Verdict = Literal["ok", "regression", "improved", "too young", "not judged"]
 FALSE_NIGHTS = 0.01
 """Share of quiet nights that the gate may call red, over all figures of a night."""
 
-WINDOWS = (1, 2, 3, 5, 7, 10, 14)
-"""Numbers of last nights that are held against the baseline together."""
+WINDOWS = {1: 0.5, 2: 1.0, 3: 1.0, 5: 0.25, 7: 0.25, 10: 0.15, 14: 0.15}
+"""Numbers of last nights that are held against the baseline together, each with its share of a figure's error.
+
+The shares add up to more than 1, since windows overlap and a regression is measured twice: the simulation holds them.
+"""
 
 WEEKLY_CYCLE = 1.05
 """Widens the intervals of 2 to 5 nights: those of one half of a weekly cycle lie on the same side of its mean."""
@@ -49,7 +52,7 @@ YOUNG_NIGHTS = 7
 LONGEST = 60
 """Only so many of the newest baseline nights count."""
 
-MENDED_ODDS = 1e6
+MENDED_ODDS = 1e5
 """A regression is mended when the last nights are so many times likelier on the old level than on the new one."""
 
 FALSE_SIDE_BY_SIDE = 0.05
@@ -77,9 +80,10 @@ class Noise:
     sd: float
     df: float
 
-    def half_width(self, recent: int, baseline: int, p: float) -> float:
+    def half_width(self, recent: int, baseline: int, figures: int) -> float:
         """Half the width of the interval of the difference of two means of nights, on the logarithm."""
         cycle = WEEKLY_CYCLE if 1 < recent < 7 else 1.0
+        p = FALSE_NIGHTS / max(figures, 1) * WINDOWS[recent]
         return float(stdtrit(self.df, 1 - p)) * self.sd * math.sqrt(1 / recent + 1 / baseline) * cycle
 
 
@@ -156,7 +160,6 @@ def decide(
         return Decision(word, 0.0 if word == "regression" else None, None, None, text)
     sign = 1 if higher_is_better else -1
     means = np.array([sign * _logs(tuple(rounds))[0] for rounds in [*(night.rounds for night in held), tonight]])
-    p = FALSE_NIGHTS / max(figures, 1)
     limit = -math.log1p(-threshold)
     first: Decision | None = None
     for recent in WINDOWS:
@@ -168,7 +171,7 @@ def decide(
         if not before or (recent > 1 and len(before) < min(recent, 2 * YOUNG_NIGHTS)):
             continue
         noise = night_noise([held[place].rounds for place in before])
-        half = noise.half_width(recent, len(levels), p)
+        half = noise.half_width(recent, len(levels), figures)
         reference = float(means[levels].mean())
         effect = float(means[-recent:].mean()) - reference
         latest = float(means[-min(recent, 3) :].mean()) - reference
@@ -224,7 +227,7 @@ def still_regressed(
     reference = float(np.mean([sign * _logs(tuple(night))[0] for night in baseline[-LONGEST:]]))
     losses = reference - np.array([sign * _logs(tuple(night))[0] for night in since])
     limit = -math.log1p(-threshold)
-    half = noise.half_width(1, len(baseline[-LONGEST:]), FALSE_NIGHTS / max(figures, 1))
+    half = noise.half_width(1, len(baseline[-LONGEST:]), figures)
     nights = len(baseline[-LONGEST:])
     for recent in range(1, min(len(losses), 8)):
         lost = max(float(losses[:-recent].mean()), limit)
