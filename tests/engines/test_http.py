@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import requests
 
 from engines.http import certificate_problem, session
@@ -18,7 +21,11 @@ def test_the_problem_of_a_certificate_is_named_with_the_way_out() -> None:
     assert certificate_problem(requests.ConnectionError("refused")) is None
 
 
-def test_neither_proxies_nor_the_certificates_of_requests_are_used() -> None:
+def test_the_certificates_are_those_that_the_load_trusts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "elsewhere")
     with session() as made:
         assert made.trust_env is False
-        assert made.verify is True or "certifi" not in str(made.verify)
+        assert made.verify == str(authority)
