@@ -28,6 +28,8 @@ class Parts:
     host: list[JsonObject] = field(default_factory=list)
     series: list[JsonObject] = field(default_factory=list)
     gpu: dict[str, dict[int, list[JsonObject]]] = field(default_factory=dict)
+    loads: dict[str, dict[str, tuple[str, list[CellFigures]]]] = field(default_factory=dict)
+    """By engine and cell: its workload and the figures of its rounds."""
     means: dict[tuple[str, str, str], breakdown.Means] = field(default_factory=dict)
     """By cell, workload and engine."""
 

@@ -13,6 +13,7 @@ from scoring import summary, two_runs
 from scoring.answers.extract import GRADER_VERSION
 from scoring.audit.audit import audit_cell, audit_engine
 from scoring.audit.model import CellFacts, EngineFacts, RoundFacts
+from scoring.audit.neighbours import neighbour_rows
 from scoring.audit.order import order_row
 from scoring.captures import Capture
 from scoring.cell_results import Parts, gpu_series, plain, request_rows
@@ -93,6 +94,8 @@ def compare_run(
         parts.gpu[engine] = {life.number: life.gpu_rows() for life in run.rounds.get(engine, [])}
     for cell in run.cells:
         _one_cell(run, cell, parts)
+    for engine in run.engines:
+        parts.audit += neighbour_rows(engine, parts.loads.get(engine, {}))
     rows = two_runs.joined_audit(run, [*rows, *parts.audit], alone)
     families = _judge(run, parts)
     rows.append(order_row(parts.performance, run.order, run.engines, families["speed"]["metrics"]))
@@ -149,6 +152,7 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
         baseline = facts[run.baseline] if engine != run.baseline else []
         own = run.of_engine(engine)
         parts.audit += audit_cell(CellFacts(own, engine, cell, own.cell_profile(cell), facts[engine], baseline, pools))
+        parts.loads.setdefault(engine, {})[cell] = workload, [f for _, f in figures.get(engine, [])]
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
     texts = {engine: [capture for capture, _ in rounds] for engine, rounds in captured.items()}

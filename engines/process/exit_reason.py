@@ -56,8 +56,12 @@ def why_it_ended(engine: Engine, log: Path, code: int) -> str:
         return known
     is_signal = 128 < code < 128 + signal.NSIG
     how = f"signal {signal.Signals(code - 128).name}" if is_signal else f"exit code {code}"
-    last = " | ".join([line.strip() for line in tail.splitlines() if line.strip()][-4:])
-    return f"ended by itself ({how}); its log {log} ends: {last or 'empty'}"
+    lines = [line.strip() for line in tail.splitlines() if line.strip()][-4:]
+    if not lines:
+        return f"ended by itself ({how}); its log {log} is empty"
+    # The last line first: it says why, and whatever shortens a message cuts its end.
+    before = f"; before that: {' | '.join(lines[:-1])}" if lines[:-1] else ""
+    return f"ended by itself ({how}): {lines[-1]}{before}; log: {log}"
 
 
 def log_tail(path: Path) -> str:

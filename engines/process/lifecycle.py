@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -136,7 +137,11 @@ class RunningEngine:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**environment, **self.engine.env(), leftovers.LIFE_VARIABLE: self._life},
+                env={
+                    **environment,
+                    leftovers.ENGINE_ENVIRONMENT: json.dumps(self.engine.env()),
+                    leftovers.LIFE_VARIABLE: self._life,
+                },
                 cwd=ROOT,
                 pass_fds=(lifeline_read, status_write),
                 start_new_session=True,

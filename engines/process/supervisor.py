@@ -11,6 +11,7 @@ started. The exit code is the engine's; 128 + n where signal n ended it.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import select
 import signal
@@ -19,6 +20,8 @@ import sys
 import time
 
 import psutil
+
+from engines.process.leftovers import ENGINE_ENVIRONMENT
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -31,13 +34,19 @@ def main() -> int:
     """Supervise one command; returns the exit code described above."""
     read_fd, status_fd, grace_s, folder = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
     command = sys.argv[sys.argv.index("--") + 1 :]
+    engine_environment = json.loads(os.environ.pop(ENGINE_ENVIRONMENT, "{}"))
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_IGN)
     # Grandchildren that lose their parent become ours, so that none escapes by double fork.
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         child = subprocess.Popen(
-            command, cwd=folder, start_new_session=True, preexec_fn=_die_with_parent, stdin=subprocess.DEVNULL
+            command,
+            cwd=folder,
+            env={**os.environ, **engine_environment},
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+            stdin=subprocess.DEVNULL,
         )
     except OSError as error:
         os.write(status_fd, f"error {error.strerror}: {error.filename}\n".encode())

@@ -38,7 +38,14 @@ def test_every_core_that_this_process_may_use_is_counted() -> None:
 
 
 def rows(**per_second: float) -> list[dict[str, object]]:
-    steady = {"cores": 4, "load1": 2.0, "mhz": None, "governor": None, "throttled": None, "memory_stalled_s": None}
+    steady: dict[str, object] = {
+        "cores": 4,
+        "load1": 2.0,
+        "mhz": None,
+        "governor": None,
+        "throttled": None,
+        "memory_stalled_s": None,
+    }
     return [{"t_ns": s * 10**9} | {name: rate * s for name, rate in per_second.items()} | steady for s in range(11)]
 
 

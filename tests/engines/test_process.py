@@ -97,7 +97,14 @@ def test_a_port_in_use_is_refused_and_names_its_holder(tmp_path: Path) -> None:
 def test_an_engine_that_dies_while_loading_is_reported_with_its_last_lines(tmp_path: Path) -> None:
     binary = script(tmp_path, "echo loading weights; echo layer 7 is broken; exit 3")
     message = start_fails(standin(tmp_path, binary=binary), tmp_path)
-    assert "exit code 3" in message and "layer 7 is broken" in message
+    assert "ended by itself (exit code 3): layer 7 is broken; before that: loading weights; log: " in message
+
+
+def test_the_engines_environment_is_the_engines_alone(tmp_path: Path) -> None:
+    """A PYTHONHOME that leads nowhere would end any Python, the supervisor's too."""
+    binary = script(tmp_path, 'echo "home is $PYTHONHOME"; exit 3')
+    engine = standin(tmp_path, binary=binary, env={"PYTHONHOME": "/nowhere"})
+    assert "ended by itself (exit code 3): home is /nowhere" in start_fails(engine, tmp_path)
 
 
 def test_an_engine_that_never_gets_ready_is_ended_at_the_deadline(tmp_path: Path) -> None:
