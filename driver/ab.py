@@ -81,6 +81,7 @@ def profile_values(asked: Asked) -> Values:
         "description": " against ".join(names),
         "baseline": names[0],
         "rounds": asked.rounds,
+        **({} if isinstance(asked.rounds, int) else {"time": f"{asked.time_s:g}s"}),
         "max_seq_len": asked.max_seq_len or _context(asked, output_tokens),
         "engines": [_engine(asked, number, name) for number, name in enumerate(names)],
         "cells": cells,

@@ -127,12 +127,37 @@ def compare_run(
 def _judge(run: Run, parts: Parts) -> JsonObject:
     """Give every deciding figure its verdict, over all cells and candidates; returns {speed, answers}, the families."""
     margin = (run.profile.get("gate") or {}).get("threshold") or DEFAULT_SPEED_MARGIN
-    deciding = (run.profile.get("verdict") or {}).get("deciding") or DECIDING
+    sequential = run.profile.get("rounds") == "auto"
     judge_speed(parts.steps, run.baseline, margin, deciding=())
     return {
-        "speed": judge_speed(parts.performance, run.baseline, margin, deciding),
+        "speed": judge_speed(parts.performance, run.baseline, margin, _deciding(run), sequential=sequential),
         "answers": judge_answers(parts.answer_pairs),
     }
+
+
+def judged_so_far(folder: RunFolder) -> list[JsonObject]:
+    """The deciding speed ratios that have a verdict, from the rounds that are complete so far.
+
+    Raises:
+        ValueError: the captures cannot be read.
+    """
+    run, parts = load_run(folder), Parts()
+    metrics = _deciding(run)
+    for cell in run.cells:
+        figures = {
+            engine: [(life.number, cell_figures(capture, run.profile.get("objectives")))
+                     for life, capture in run.captures(cell, engine)]
+            for engine in run.engines
+        }  # fmt: skip
+        measured = {engine: rounds for engine, rounds in figures.items() if rounds}
+        parts.performance += performance_rows(cell, "", "", measured, run.baseline, metrics=metrics)
+    _judge(run, parts)
+    ratios = [ratio for row in parts.performance for ratio in row["speed_ratio"].values()]
+    return [ratio for ratio in ratios if ratio["verdict"] is not None]
+
+
+def _deciding(run: Run) -> tuple[str, ...]:
+    return tuple((run.profile.get("verdict") or {}).get("deciding") or DECIDING)
 
 
 def _one_cell(run: Run, cell: str, parts: Parts) -> None:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from driver.profile.fields import Listed, Name, Number, Positive, Seconds, Section, Seed
 from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, Verdict, WorkloadSection
+from nightly.guard import parse_duration
 from records import NAME
 from records.run_folder import RESERVED_IN_ROUND, RESERVED_IN_RUN
+
+
+def _int_or_auto(value: object) -> object:
+    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+    raise ValueError(f'{shown} was given; expected a whole number above 0, or "auto"')
+
+
+Rounds = Annotated[int | Literal["auto"], BeforeValidator(_int_or_auto)]
 
 
 class Profile(Section):
@@ -21,8 +32,10 @@ class Profile(Section):
     """One line for reports."""
     baseline: str
     """The engine that all others are compared with."""
-    rounds: Positive = 3
-    """Engine processes of each engine, interleaved A B A B. Speed gets a verdict from three rounds on."""
+    rounds: Rounds = 3
+    """How often each engine is started and measured; "auto" goes on until all deciding figures are decided."""
+    time: str | None = None
+    """With rounds = "auto": about how long to go on, such as "10m"; 10 minutes by default."""
     seed: Seed = 1
     """Seed of the order and subsets of prompts, and of the arrivals of an open loop."""
     max_seq_len: Positive = 8192
@@ -53,6 +66,22 @@ class Profile(Section):
     """The rules of a nightly run."""
     verdict: Verdict = Verdict()
     """Which figures get a verdict."""
+
+    @property
+    def time_s(self) -> float:
+        """How long `rounds = "auto"` may go on, in seconds."""
+        return parse_duration(self.time or "10m")
+
+    @model_validator(mode="after")
+    def _time_is_for_auto(self) -> Self:
+        if self.time is not None:
+            if self.rounds != "auto":
+                raise ValueError('time: is only for rounds = "auto"')
+            try:
+                parse_duration(self.time)
+            except ValueError as error:
+                raise ValueError(f"time: {error}") from None
+        return self
 
     @model_validator(mode="after")
     def _engines_fit(self) -> Self:

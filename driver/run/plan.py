@@ -9,6 +9,7 @@ from pathlib import Path
 
 from driver.profile.read import Cell, EngineSection, Profile
 from records import RunFolder, read_json
+from scoring.statistics.sequential import MOST_ROUNDS
 
 DEFAULT_OUT = Path("bench-out")
 """What holds the folders of runs, unless `--out` says otherwise."""
@@ -39,10 +40,11 @@ def round_orders(engines: Sequence[str], seed: int) -> Iterator[list[str]]:
 
 
 def lives(profile: Profile) -> Iterator[Life]:
-    """Rounds interleave the engines, each in the order that was drawn for it."""
+    """Rounds interleave the engines, each in the order drawn for it; `rounds = "auto"` has as many as may be."""
     engines = {engine.name: engine for engine in profile.engines}
     orders = round_orders(list(engines), profile.seed)
-    for number, order in zip(range(1, profile.rounds + 1), orders, strict=False):
+    most = MOST_ROUNDS if profile.rounds == "auto" else profile.rounds
+    for number, order in zip(range(1, most + 1), orders, strict=False):
         for name in order:
             cells = tuple(cell for cell in profile.cells if cell.rounds is None or number <= cell.rounds)
             yield Life(engines[name], number, cells)
@@ -74,6 +76,8 @@ def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) 
         seconds = _took(folder, profile.name)
         if seconds is not None:
             return Estimate(seconds, f"as long as {folder.run_id} took")
+    if profile.rounds == "auto":
+        return Estimate(profile.time_s, "the time that the profile gives")
     seconds = 0.0
     for life in lives(profile):
         seconds += ASSUMED_START_S

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
 from driver.errors import BenchError, ExitCode, Stopped, writing
@@ -19,8 +20,9 @@ from driver.run.progress import Display
 from driver.run.prompts import load_workloads, write_workloads
 from driver.run.reproduce import compare_command, run_command
 from driver.run.round import run_life
+from driver.run.stopping import why_stop
 from driver.run.token_counts import count_in_run, open_tokenizer
-from records import NAME, RunFolder, read_json, write_json
+from records import NAME, JsonObject, RunFolder, read_json, write_json
 from records.lock import LockedError, exclusive
 from records.wording import count
 
@@ -75,7 +77,7 @@ def run_profile(
             write_workloads(folder, workloads)
             started = time.monotonic()
             with display:
-                all_ok = _live(folder, profile, display, keep_raw=keep_raw)
+                all_ok = _live(folder, profile, manifest, display, keep_raw=keep_raw)
             if tokenizer is not None:
                 count_in_run(folder, [engine.name for engine in profile.engines], tokenizer)
             manifest["took_s"] = round(time.monotonic() - started, 1)
@@ -83,7 +85,7 @@ def run_profile(
     return RunResult(folder, all_ok)
 
 
-def _live(folder: RunFolder, profile: Profile, display: Display, *, keep_raw: bool) -> bool:
+def _live(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Display, *, keep_raw: bool) -> bool:
     """Live through what the plan still owes; whether every measured request was ok."""
     plan = list(lives(profile))
     display.cells_total = sum(len(pending(folder, life)) for life in plan)
@@ -93,9 +95,19 @@ def _live(folder: RunFolder, profile: Profile, display: Display, *, keep_raw: bo
     ):
         if not are_here(cores):
             display.say(f"cores {cores} are not on this machine: what asks for them is not pinned")
-    all_ok = True
-    for life in plan:
-        all_ok &= run_life(folder, profile, life, display, keep_raw=keep_raw)
+    all_ok, started, began = True, time.monotonic(), time.monotonic()
+    for number, of_round in groupby(plan, key=lambda life: life.round):
+        for life in of_round:
+            all_ok &= run_life(folder, profile, life, display, keep_raw=keep_raw)
+        if profile.rounds == "auto":
+            now = time.monotonic()
+            stop = why_stop(folder, number, elapsed_s=now - started, round_s=now - began, time_s=profile.time_s)
+            began = now
+            if stop is not None:
+                display.say(stop)
+                order = [[name, of] for name, of in manifest.get("order") or [] if of <= number]
+                manifest |= {"rounds_done": number, "stopped": stop, "order": order}
+                break
     return all_ok
 
 

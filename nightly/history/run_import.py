@@ -97,7 +97,9 @@ def _engine(name: str, profile: Mapping[str, Any], folder: RunFolder | None, car
 
 def _unfinished(folder: RunFolder, profile: Mapping[str, Any]) -> bool:
     """Whether any cell that the profile asks for has not ended as asked."""
-    rounds = int(profile.get("rounds") or 1)
+    asked = profile.get("rounds") or 1
+    # Of `rounds = "auto"` the rounds that were begun.
+    rounds = asked if isinstance(asked, int) else max((r.number for r in folder.rounds(profile["baseline"])), default=1)
     for engine in profile.get("engines", []):
         for cell in profile.get("cells") or []:
             # A cell may ask for fewer rounds than the run has.

@@ -10,7 +10,18 @@ from scoring.metrics import MACHINE, WITHIN_RUN, higher_is_better, ratio_digits
 from scoring.statistics.family import FAMILY_ERROR
 from scoring.statistics.intervals import Interval
 from scoring.statistics.ratios import LogRatio, welch
-from scoring.statistics.verdict import BETTER, EQUIVALENT, FASTER, FEWEST_ROUNDS, INCONCLUSIVE, SLOWER, WORSE, judge
+from scoring.statistics.sequential import SequentialFamily, needed_rounds
+from scoring.statistics.verdict import (
+    BETTER,
+    EQUIVALENT,
+    FASTER,
+    FEWEST_ROUNDS,
+    INCONCLUSIVE,
+    SLOWER,
+    WORSE,
+    Judgement,
+    judge,
+)
 
 EXPLORATORY, TOO_FEW_ROUNDS, NO_INTERVAL, NO_RATIO = (
     "exploratory",
@@ -21,8 +32,10 @@ EXPLORATORY, TOO_FEW_ROUNDS, NO_INTERVAL, NO_RATIO = (
 """Why a ratio has no verdict."""
 
 
-def judge_speed(rows: Sequence[JsonObject], baseline: str, margin: float, deciding: Sequence[str]) -> JsonObject:
-    """Add to every speed ratio {deciding, verdict, no_verdict, ci_adjusted, p_adjusted, text}.
+def judge_speed(
+    rows: Sequence[JsonObject], baseline: str, margin: float, deciding: Sequence[str], *, sequential: bool = False
+) -> JsonObject:
+    """Add to every speed ratio {deciding, verdict, no_verdict, ci_adjusted, p_adjusted, needed_rounds, text}.
 
     Only the ratios of the `deciding` metrics get a verdict, and only with FEWEST_ROUNDS rounds a side. They are one
     family over all cells and candidates.
@@ -32,6 +45,7 @@ def judge_speed(rows: Sequence[JsonObject], baseline: str, margin: float, decidi
         baseline: the engine that the ratios are held against.
         margin: how far from 1 a ratio may be and still count as equally fast, 0.03 for 3%.
         deciding: the metrics that were named beforehand.
+        sequential: whether the figures were looked at after every round (`rounds = "auto"`).
 
     Returns:
         What the report says of the family: {metrics, judged, family_error, fewest_rounds, margin, method}.
@@ -41,15 +55,23 @@ def judge_speed(rows: Sequence[JsonObject], baseline: str, margin: float, decidi
         for candidate, ratio in row["speed_ratio"].items():
             decides = row["metric"] in deciding
             ratio |= {"deciding": decides, "verdict": None, "ci_adjusted": None, "p_adjusted": None}
+            ratio["needed_rounds"] = None
             ratio["no_verdict"] = _why_no_verdict(ratio, decides=decides)
-            if ratio["no_verdict"] is None:
-                family.append((row, ratio, _evidence(row, baseline, candidate)))
+            if ratio["no_verdict"] is None and (evidence := _evidence(row, baseline, candidate)):
+                family.append((row, candidate, ratio, evidence))
             elif ratio["value"] is not None:
                 ratio["text"] = _text_without_verdict(ratio)
     low, high = 1 / (1 + margin), 1 + margin
-    judgements = judge([(evidence, math.log(high)) for _, _, evidence in family])
-    for (row, ratio, evidence), judgement in zip(family, judgements, strict=True):
-        adjusted = evidence.ratio_interval(judgement.confidence)
+    log_margin = math.log(high)
+    judgements = (
+        _judge_by_looks(family, baseline, log_margin)
+        if sequential
+        else judge([(evidence, log_margin) for _, _, _, evidence in family])
+    )
+    for (row, _, ratio, evidence), judgement in zip(family, judgements, strict=True):
+        interval = judgement.interval
+        assert interval is not None  # rounds always have one
+        adjusted = Interval(math.exp(interval.low), math.exp(interval.high))
         # Less energy or memory is better, and no speed.
         above, below = (BETTER, WORSE) if row["metric"] in MACHINE else (FASTER, SLOWER)
         word = {"above": above, "below": below, "equivalent": EQUIVALENT}.get(judgement.outcome, INCONCLUSIVE)
@@ -58,13 +80,16 @@ def judge_speed(rows: Sequence[JsonObject], baseline: str, margin: float, decidi
         ratio["ci_adjusted"] = adjusted.as_list()
         ratio["p_adjusted"] = judgement.p_adjusted
         ratio["text"] = f"{_figure(ratio['value'], adjusted)}, {word}{note}"
+        if word == INCONCLUSIVE:
+            levels = 1 - judgement.confidence, judgement.equivalence_level
+            ratio["needed_rounds"] = needed_rounds(evidence, min(ratio["rounds"]), log_margin, *levels)
     return {
         "metrics": list(deciding),
         "judged": len(family),
         "family_error": FAMILY_ERROR,
         "fewest_rounds": FEWEST_ROUNDS,
         "margin": [low, high],
-        "method": "Holm",
+        "method": "Holm over group-sequential looks" if sequential else "Holm",
     }
 
 
@@ -78,8 +103,28 @@ def _why_no_verdict(ratio: JsonObject, *, decides: bool) -> str | None:
     return NO_INTERVAL if ratio["ci"] is None else None
 
 
-def _evidence(row: JsonObject, baseline: str, candidate: str) -> LogRatio:
-    rounds = [list(known_rounds(row["engines"][engine]).values()) for engine in (candidate, baseline)]
+def _judge_by_looks(
+    family: Sequence[tuple[JsonObject, str, JsonObject, LogRatio]], baseline: str, margin: float
+) -> list[Judgement]:
+    """Look at the figures after every round, as the driver did while they were measured."""
+    looks = SequentialFamily(len(family))
+    most = max(
+        (int(r) for row, *_ in family for figure in row["engines"].values() for r in figure["rounds"]), default=0
+    )
+    for rounds in range(FEWEST_ROUNDS, most + 1):
+        evidence = [_evidence(row, baseline, candidate, rounds) for row, candidate, _, _ in family]
+        looks.look(rounds, [(each, margin) if each else None for each in evidence])
+    return [judgement for judgement in looks.judgements if judgement is not None]
+
+
+def _evidence(row: JsonObject, baseline: str, candidate: str, upto: int | None = None) -> LogRatio | None:
+    """What the rounds (up to a number) show; None with fewer than FEWEST_ROUNDS a side."""
+    rounds = [
+        [value for number, value in known_rounds(row["engines"][engine]).items() if upto is None or number <= upto]
+        for engine in (candidate, baseline)
+    ]
+    if min(map(len, rounds)) < FEWEST_ROUNDS:
+        return None
     return welch(*rounds) if higher_is_better(row["metric"]) else welch(*reversed(rounds))
 
 

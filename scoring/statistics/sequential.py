@@ -141,7 +141,7 @@ class SequentialFamily:
             rejected.add(index)
 
     def _level(self, rejected: set[int], look: int, sides: int) -> float:
-        """The significance level of a look (0 is the first) for a claim that is still open; one-sided for `sides` = 1."""
+        """The significance level of a look (0 is the first) for a claim still open; one-sided for `sides` = 1."""
         share = self.error / max(1, self.size - len(rejected))
         # The levels of the looks to come do not change those before: one list serves every look.
         levels = nominal_levels(share * (2 / sides), tuple(range(FEWEST_ROUNDS, self.most + 1)), self.most)

@@ -51,9 +51,9 @@ def test_every_shipped_profile_is_valid(path: Path, monkeypatch: pytest.MonkeyPa
     [
         (changed(rouns=2), 'p.toml: rouns: unknown key (did you mean "rounds"?)'),
         (changed(baseline="b"), "p.toml: baseline: 'b' is none of the engines (a)"),
-        (changed(rounds=0), "p.toml: rounds: 0 was given; expected more than 0"),
-        (changed(rounds="two"), "p.toml: rounds: 'two' was given; expected a whole number"),
-        (changed(rounds=True), "p.toml: rounds: true was given; expected a whole number"),
+        (changed(rounds=0), 'p.toml: rounds: 0 was given; expected a whole number above 0, or "auto"'),
+        (changed(rounds="two"), "p.toml: rounds: 'two' was given; expected a whole number above 0, or \"auto\""),
+        (changed(rounds=True), 'p.toml: rounds: true was given; expected a whole number above 0, or "auto"'),
         (changed(seed=-1), "p.toml: seed: -1 was given; expected at least 0"),
         (changed(error_limit=2), "p.toml: error_limit: 2 was given; expected at most 1"),
         (changed(cells=[]), "p.toml: cells: [] was given; expected at least one"),

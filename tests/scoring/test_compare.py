@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from records import JsonObject, RunFolder
-from scoring.compare import compare, compare_runs, graded_answers, score
+from scoring.compare import compare, compare_runs, graded_answers, judged_so_far, score
 from tests.builders import Answer, RunBuilder, Speed, boxed, fail
 
 CELL = "single.perf-short"
@@ -94,6 +94,34 @@ def test_a_difference_that_one_cell_alone_would_show_is_not_shown_among_many(tmp
     assert any(not ratio["ci"][0] <= 1 <= ratio["ci"][1] for ratio in deciding), "the seed no longer shows the trap"
     assert {ratio["verdict"] for ratio in deciding} == {"inconclusive"}
     assert all(ratio["ci_adjusted"][0] < 1 < ratio["ci_adjusted"][1] for ratio in deciding)
+
+
+def test_rounds_that_were_looked_at_one_by_one_are_judged_by_the_stricter_bounds(tmp_path: Path) -> None:
+    run = perf_run(rounds=4, ratio=0.5, run_noise=0.005)
+    folder = run.write(tmp_path / "fixed")
+    fixed = compare(folder, created="now")
+    run.profile["rounds"], run.manifest["rounds_done"] = "auto", 4
+    auto_folder = run.write(tmp_path / "auto")
+    auto = compare(auto_folder, created="now")
+    assert auto["verdict"]["families"]["speed"]["method"] == "Holm over group-sequential looks"
+    for metric in ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50"):
+        looked, once = (row_of(c, metric)["speed_ratio"]["cand"] for c in (auto, fixed))
+        assert (looked["verdict"], once["verdict"]) == ("slower", "slower")
+        low, high = (side["ci_adjusted"][1] - side["ci_adjusted"][0] for side in (once, looked))
+        assert low < high
+    # The driver stops by the same verdicts.
+    assert [ratio["verdict"] for ratio in judged_so_far(auto_folder)] == ["slower"] * 3
+    assert not auto["verdict"]["void"]
+
+
+def test_an_open_figure_says_how_many_rounds_would_decide_it(tmp_path: Path) -> None:
+    comparison = compare(perf_run(rounds=3, ratio=0.97, run_noise=0.02).write(tmp_path / "run"), created="now")
+    deciding = [
+        row["speed_ratio"]["cand"] for row in comparison["performance"] if row["speed_ratio"]["cand"]["deciding"]
+    ]
+    assert {ratio["verdict"] for ratio in deciding} == {"inconclusive"}
+    assert all(ratio["needed_rounds"] is None or ratio["needed_rounds"] > 3 for ratio in deciding)
+    assert any(ratio["needed_rounds"] for ratio in deciding)
 
 
 def test_p99_is_withheld_and_the_report_says_so(tmp_path: Path) -> None:
