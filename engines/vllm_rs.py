@@ -18,6 +18,8 @@ from engines.telemetry.gpu import gpu_inventory
 
 _LIBRARIES = ("libcublas.so.12", "libcublasLt.so.12", "libcurand.so.10")
 """The wheel opens these by name at run time; it does not bring them."""
+_NO_PENALTY = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repeat_penalty": 1.0}
+_GREEDY_TEMPERATURE = 1e-8
 _CACHE_BYTES = 4 * 2**30
 """The driver keeps what it translated from PTX; the default limit is too small for all of it."""
 
@@ -118,7 +120,16 @@ class VllmRs(SafetensorsEngine):
         )
 
     def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return {"repetition_penalty" if name == "repeat_penalty" else name: value for name, value in asked.items()}
+        """Greedy as this engine understands it, and no penalty that does nothing.
+
+        Up to 0.8.12 a temperature of 0 or 1 counts as none, and so does a request without top_k or top_p: the server
+        then samples at 0.7 and says so only in its log. A tiny temperature with top_k 1 decodes greedily in all
+        versions. A penalty of 0 takes a slower path than no penalty.
+        """
+        fields = {name: value for name, value in asked.items() if value != _NO_PENALTY.get(name)}
+        if fields.get("temperature") == 0:
+            fields |= {"temperature": _GREEDY_TEMPERATURE, "top_k": 1}
+        return fields
 
     def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
         return {**super().request_extras(fixed_length=fixed_length), "thinking": self.config.thinking}

@@ -11,6 +11,7 @@ from scoring.audit.model import (
     RoundFacts,
     cell_check,
     failed,
+    is_greedy,
     not_applicable,
     passed,
     unknown,
@@ -25,6 +26,11 @@ OTHER_COUNT_SHARE = 0.05
 """From this share of identical texts on, differing token counts are no accident of sampling."""
 FEWEST_GREEDY = 2
 """One answer that differs is no sign yet: greedy decoding is not the same to the last bit everywhere."""
+
+OTHER_START_WARN, OTHER_START_FAIL = 0.2, 0.5
+"""Share of prompts whose answers begin with another word in another round. Rounding moves a near tie now and then; an
+engine that samples moves most of them."""
+FEWEST_REPEATED = 4
 
 Answer = tuple[str, str]
 """Text and reasoning."""
@@ -84,6 +90,28 @@ def greedy_agree(facts: CellFacts) -> Finding:
     return passed(evidence) if agreeing else warned(f"{evidence}: is it the same model?")
 
 
+@cell_check("greedy answers begin alike")
+def greedy_repeats(facts: CellFacts) -> Finding:
+    """At temperature 0 an engine's answer to a prompt begins with the same word in every round.
+
+    Greedy decoding may drift apart later, where two tokens are nearly tied. An engine that ignores the temperature
+    differs from the first word on: vllm.rs 0.8.12 sampled at 0.7 although every request said 0.
+    """
+    if not facts.rounds or not all(_greedy(round_) for round_ in facts.rounds):
+        return not_applicable("answers are sampled, or the sampling is unknown")
+    starts: dict[str, list[str]] = {}
+    for sha, (text, reasoning), _ in _answers(facts.rounds):
+        starts.setdefault(sha, []).append("".join((reasoning or text).split()[:1]))
+    repeated = [words for words in starts.values() if len(words) > 1]
+    if len(repeated) < FEWEST_REPEATED:
+        return not_applicable(f"{count(len(repeated), 'prompt')} answered more than once: too few to tell")
+    differing = sum(len(set(words)) > 1 for words in repeated)
+    evidence = f"{differing} of {count(len(repeated), 'prompt')} begin with another word in another round"
+    if differing > OTHER_START_FAIL * len(repeated):
+        return failed(f"{evidence}: the engine samples although temperature 0 was sent")
+    return warned(evidence) if differing > OTHER_START_WARN * len(repeated) else passed(evidence)
+
+
 def _answers(rounds: list[RoundFacts]) -> Iterator[tuple[str, Answer, float]]:
     """(prompt, answer, tokens) of every ok measured request."""
     for round_ in rounds:
@@ -123,4 +151,4 @@ def _texts(rounds: list[RoundFacts]) -> Mapping[str, set[Answer]]:
 def _greedy(round_: RoundFacts) -> bool:
     extras = round_.capture.asked.get("request_extras")
     # The load process sends temperature 0 unless the extras say otherwise.
-    return isinstance(extras, dict) and ({"temperature": 0} | extras).get("temperature") == 0
+    return isinstance(extras, dict) and is_greedy(({"temperature": 0} | extras).get("temperature"))

@@ -160,3 +160,12 @@ def engine_check(name: str) -> Callable[[EngineCheck], EngineCheck]:
         return function
 
     return register
+
+
+GREEDY_BELOW = 1e-6
+"""Some engines refuse or ignore temperature 0, and decode greedily at a temperature this small."""
+
+
+def is_greedy(temperature: object) -> bool:
+    """Whether a temperature asks for greedy decoding."""
+    return isinstance(temperature, int | float) and 0 <= temperature < GREEDY_BELOW

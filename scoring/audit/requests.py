@@ -13,6 +13,7 @@ from scoring.audit.model import (
     RoundFacts,
     cell_check,
     failed,
+    is_greedy,
     not_applicable,
     passed,
     unknown,
@@ -108,7 +109,7 @@ NO_SAY = {"top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty":
 
 
 def _has_no_say(key: str, other: Mapping[str, Any]) -> bool:
-    greedy = other.get("temperature") == 0 and key in {"top_k", "top_p", "min_p"}
+    greedy = is_greedy(other.get("temperature")) and key in {"top_k", "top_p", "min_p"}
     return greedy or other.get(key) == NO_SAY.get(key, object())
 
 
@@ -126,6 +127,8 @@ def same_sampling(facts: CellFacts) -> Finding:
             for key in SAMPLERS:
                 if other and other.get(key) is not None and mine.get(key) != other.get(key):
                     if mine.get(key) is None and _has_no_say(key, other):
+                        continue
+                    if key == "temperature" and is_greedy(mine.get(key)) and is_greedy(other.get(key)):
                         continue
                     return failed(f"{key} {mine.get(key)} was sent, {other.get(key)} in {who}")
         told = ", ".join(f"{key} {value}" for key, value in mine.items())

@@ -120,8 +120,19 @@ def test_the_command_line_has_slots_context_and_no_prefix_cache(tmp_path: Path) 
 
 def test_a_newer_wheel_is_told_to_leave_its_prefix_cache_off(tmp_path: Path) -> None:
     assert "--disable-prefix-cache" in wheel(tmp_path, (PTX, 80), version="0.10.0").argv()
-    assert wheel(tmp_path / "more", (PTX, 80)).request_fields({"repeat_penalty": 1.0}, fixed_length=True) == {
+
+
+def test_greedy_is_asked_for_as_this_engine_understands_it(tmp_path: Path) -> None:
+    asked = {"temperature": 0.0, "top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repeat_penalty": 1.0}
+    assert wheel(tmp_path, (PTX, 80)).request_fields(asked, fixed_length=True) == {
         "ignore_eos": True,
         "thinking": False,
-        "repetition_penalty": 1.0,
+        "temperature": 1e-8,
+        "top_k": 1,
+        "top_p": 1.0,
     }
+
+
+def test_sampling_is_sent_as_asked(tmp_path: Path) -> None:
+    asked = {"temperature": 0.7, "top_k": 20, "presence_penalty": 0.5}
+    assert wheel(tmp_path, (PTX, 80)).sampling(asked) == asked

@@ -247,6 +247,11 @@ def other_words(run: RunBuilder) -> None:
         record.text = record.text[::-1]
 
 
+def sampled_anew(run: RunBuilder) -> None:
+    for record in run.every_record("cand", PERF):
+        record.text = f"round{record.round} {record.text}"
+
+
 def warm_up_refused(run: RunBuilder) -> None:
     for record in run.every_record("cand", PERF):
         if not record.measured:
@@ -300,6 +305,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ),
     ("slots", None, lambda r: state(r, "readback", slots=1), "1 slots, 4 asked"),
     ("same weights", None, lambda r: state(r, "weights", source_sha256="9" * 64), "999999999999"),
+    ("greedy answers begin alike", PERF, sampled_anew, "16 of 16 prompts begin with another word in another round"),
     ("same model read back", None, other_build_in_round_2, "build differs from round to round"),
     ("same sampling asked", None, lambda r: state(r, "asked", sampling={"temperature": 0.8}), "temperature 0.8"),
     ("same sampling asked", None, lambda r: state(r, "probe", sampling_accepted=False), "refuses"),
