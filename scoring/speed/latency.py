@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from records.percentiles import PERCENTILES, enough
 from scoring.captures import Capture
 from scoring.speed.host import HostFigures
-from scoring.speed.steady import Steady, Window, find_steady
+from scoring.speed.output_times import output_shares
+from scoring.speed.steady import Steady, find_steady
 
 Floats = NDArray[np.float64]
 
@@ -79,7 +80,7 @@ def cell_figures(capture: Capture, objectives: Mapping[str, float | None] | None
         _summarise(figures, name, values, len(values))
     for name, (values, requests) in zip(PER_GAP, _gaps(capture, frame), strict=True):
         _summarise(figures, name, values, requests)
-    _throughput(figures, good, objectives)
+    _throughput(figures, capture, objectives)
     _prefill(figures, good)
     return figures
 
@@ -118,28 +119,20 @@ def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tu
     return (itl, int(itl_requests.sum())), (gaps[inner], int(use.sum()))
 
 
-def share_inside(starts: Floats, ends: Floats, windows: list[Window]) -> Floats:
-    """Which share of each request's time lies in the windows, 0 to 1."""
-    inside = np.zeros(len(starts))
-    for window in windows:
-        inside += np.clip(np.minimum(ends, window.end_ms) - np.maximum(starts, window.start_ms), 0, None)
-    return inside / np.maximum(ends - starts, 1e-9)
-
-
-def _throughput(figures: CellFigures, good: pd.DataFrame, objectives: Mapping[str, float | None] | None) -> None:
+def _throughput(figures: CellFigures, capture: Capture, objectives: Mapping[str, float | None] | None) -> None:
     """Rates inside the steady window, summed over workers, and the whole-run figure beside them.
 
-    A request counts by the share of its time in flight that lies inside the window, and its tokens by the same share.
-    Counting ends alone would lose the N - 1 requests that are under way when the window closes. Counting tokens at
-    their arrival would lose the unsent tokens of those requests, and so favour the engine that sends in small events.
+    A request and its tokens count by the share of its output that was generated inside the window (`output_shares`).
     """
-    steady = figures.steady
+    steady, good = figures.steady, figures.good
+    workers = {str(worker): steady.of(str(worker)) for worker in good["worker"].unique()}
+    shares = output_shares(capture, figures.requests, workers)[(figures.requests["measured"] & figures.requests["ok"])]
     asked = {key: limit for key, limit in (objectives or {}).items() if limit is not None}
     met = _met(good, asked)
     tok_s, tok_s_whole, req_s, good_s = 0.0, 0.0, 0.0, 0.0
     for worker, mine in good.groupby("worker", sort=True):
-        windows = steady.of(str(worker))
-        seconds = sum(window.length_s for window in windows)
+        own = good["worker"].to_numpy() == worker
+        seconds = sum(window.length_s for window in workers[str(worker)])
         measured = figures.measured[figures.measured["worker"] == worker]
         whole_s = (measured["end_ms"].max() - measured["sent_ms"].min()) / 1000 - steady.paused_s(str(worker))
         tokens = mine["completion_tokens"].to_numpy(float)
@@ -147,11 +140,11 @@ def _throughput(figures: CellFigures, good: pd.DataFrame, objectives: Mapping[st
             tok_s_whole += tokens.sum() / whole_s
         if not seconds:
             continue
-        share = share_inside(mine["sent_ms"].to_numpy(float), mine["end_ms"].to_numpy(float), windows)
+        share = shares[own]
         req_s += share.sum() / seconds
         tok_s += (share * tokens).sum() / seconds
         if met is not None:
-            good_s += share[met[good["worker"].to_numpy() == worker]].sum() / seconds
+            good_s += share[met[own]].sum() / seconds
     have_window = bool(steady.windows) and len(good) > 0
     # One answer of unknown length makes every sum of tokens too small.
     have_tokens = len(good) > 0 and bool(good["completion_tokens"].notna().all())

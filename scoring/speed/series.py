@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from records import JsonObject
 from scoring.captures import Capture
 from scoring.speed.latency import CellFigures
+from scoring.speed.output_times import chunk_times_ms, tokens_of_chunks
 from scoring.speed.steady import in_flight_curve
 
 Floats = NDArray[np.float64]
@@ -61,38 +61,13 @@ def _in_flight(figures: CellFigures, zero: float) -> JsonObject:
 
 
 def _tokens(capture: Capture, figures: CellFigures, zero: float) -> JsonObject | None:
-    weights = _tokens_of_chunks(capture, figures.requests)
+    weights = tokens_of_chunks(capture, figures.requests)
     if weights is None or not (weights > 0).any():
         return None
     use = weights > 0
-    seconds = (_chunk_times_ms(capture, figures.requests) - zero) / 1000
+    seconds = (chunk_times_ms(capture, figures.requests) - zero) / 1000
     end = float(seconds[use].max())
     width = max(end, 1e-3) / BINS
     where = np.clip((seconds[use] / width).astype(int), 0, BINS - 1)
     rate = np.bincount(where, weights=weights[use], minlength=BINS) / width
     return {"bin_s": width, "tok_s": [round(float(value), 3) for value in rate]}
-
-
-def _tokens_of_chunks(capture: Capture, frame: pd.DataFrame) -> Floats | None:
-    """The tokens of every chunk of the capture; 0 for warm-up and failed requests.
-
-    A request's completion_tokens are spread over its chunks: in proportion to chunk_tokens where those are known,
-    else evenly. None where the tokens of an ok measured request are unknown, since every sum would be too small.
-    """
-    chunks = frame["chunks"].to_numpy(np.int64)
-    counted = (frame["measured"] & frame["ok"]).to_numpy(bool)
-    tokens = frame["completion_tokens"].to_numpy(float)
-    if np.isnan(tokens[counted]).any():
-        return None
-    owner = np.repeat(np.arange(len(chunks)), chunks)
-    weight = np.where(capture.chunk_tokens_known()[owner], capture.chunk_tokens, 1).astype(float)
-    total = np.bincount(owner, weights=weight, minlength=len(chunks))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.where(counted & (total > 0), tokens / total, 0.0)
-    return np.asarray(weight * scale[owner], dtype=float)
-
-
-def _chunk_times_ms(capture: Capture, frame: pd.DataFrame) -> Floats:
-    """Arrival of every chunk in ms of its worker's own time."""
-    origins = frame["worker"].map(capture.origins).to_numpy(np.int64)
-    return np.asarray((capture.chunk_ns - np.repeat(origins, frame["chunks"].to_numpy(np.int64))) / 1e6, dtype=float)
