@@ -142,7 +142,7 @@ def test_throughput_does_not_depend_on_how_an_engine_groups_its_tokens(tmp_path:
 
 @pytest.mark.parametrize("per_event", [1, 4])
 def test_requests_that_wait_in_a_queue_add_nothing_to_the_throughput(tmp_path: Path, per_event: int) -> None:
-    """One slot, 4 in flight: requests of 16 tokens, served one by one in 500 ms each: 32 tok/s, 2 requests per second."""
+    """One slot, 4 in flight: requests of 16 tokens, one by one in 500 ms each: 32 tok/s, 2 requests per second."""
     rows = []
     for n in range(12):
         begins = 500 * n
