@@ -177,8 +177,14 @@ def _why(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if any("No space left on device" in line for line in lines):
         return "the disk is full"
-    errors = [line.strip() for line in lines if re.search(r"\b(error|fatal|Error)\b", line)]
-    return (errors or lines or ["failed"])[0][:200]
+    # Git's "fatal: not a git repository" is said of every tree without one, and ends no build.
+    errors = [i for i, line in enumerate(lines) if re.search(r"\b(error|fatal|Error)\b", line) and "git repo" not in line]
+    if not errors:
+        return (lines or ["failed"])[-1].strip()[:200]
+    first = lines[errors[0]].strip()
+    # CMake says where on the first line, and what on the next.
+    what = " ".join(line.strip() for line in lines[errors[0] + 1 : errors[0] + 3]) if first.startswith("CMake Error") else ""
+    return f"{first} {what}".strip()[:300]
 
 
 def _run_version(server: Path) -> str:

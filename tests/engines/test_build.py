@@ -306,3 +306,22 @@ def test_without_git_and_without_an_index_it_is_said_what_to_do(
     with pytest.raises(EngineError, match="--source") as error:
         find_source(None, complete=True, say=print)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (
+            "fatal: not a git repository (or any of the parent directories): .git\n-- OpenSSL found\n"
+            'CMake Error at tools/CMakeLists.txt:25 (add_subdirectory):\n  add_subdirectory given source "ui" which is not'
+            " an existing directory.\n\n-- Configuring incomplete, errors occurred!\n",
+            'CMake Error at tools/CMakeLists.txt:25 (add_subdirectory): add_subdirectory given source "ui" which is not'
+            " an existing directory.",
+        ),
+        ("[1/2] compiling\nx.cu(3): error: no such type\nninja: build stopped\n", "x.cu(3): error: no such type"),
+        ("fatal: not a git repository\n[3/9] Killed\n", "[3/9] Killed"),
+    ],
+)
+def test_a_failed_build_says_what_ended_it(tmp_path: Path, log: str, reason: str) -> None:
+    (tmp_path / "build.log").write_text(log)
+    assert module._why(tmp_path / "build.log") == reason
