@@ -313,8 +313,8 @@ def test_without_git_and_without_an_index_it_is_said_what_to_do(
     [
         (
             "fatal: not a git repository (or any of the parent directories): .git\n-- OpenSSL found\n"
-            'CMake Error at tools/CMakeLists.txt:25 (add_subdirectory):\n  add_subdirectory given source "ui" which is not'
-            " an existing directory.\n\n-- Configuring incomplete, errors occurred!\n",
+            'CMake Error at tools/CMakeLists.txt:25 (add_subdirectory):\n  add_subdirectory given source "ui" which is'
+            " not an existing directory.\n\n-- Configuring incomplete, errors occurred!\n",
             'CMake Error at tools/CMakeLists.txt:25 (add_subdirectory): add_subdirectory given source "ui" which is not'
             " an existing directory.",
         ),
