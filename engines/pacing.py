@@ -40,5 +40,5 @@ class Pacing(Engine):
         return ReadBack(build="pacing", model=MODEL, slots=None, extra=schedule)
 
     def requests(self) -> dict[str, Any]:
-        """What really happened to each request since the last time this was asked; see `_pacing_server`."""
+        """What really happened to each request since the last time this was asked; see `engines.pacing_server`."""
         return self.get("/requests")

@@ -63,7 +63,7 @@ def finding(view: View) -> Finding:
         " ".join(first for first, *_ in speed) or f"{view.baseline} was measured alone: nothing is compared.",
         [
             *(("Speed", " ".join(more)) for _, *more in speed if more),
-            *(("Answers", _answers(view, candidate)) for candidate in view.candidates),
+            *(("Answers", text) for text in _answers(view)),
             ("Trust", _trust(view)),
             *(("Next", step) for step in _next_steps(view)),
         ],
@@ -115,8 +115,8 @@ def _no_verdict(view: View, candidate: str, rows: list[JsonObject]) -> list[str]
     ends = list(dict.fromkeys([ratio(ratios[0]), ratio(ratios[-1])]))
     return [
         f"No verdict on speed: {why}.",
-        f"Measured: a speed ratio of {' to '.join(ends)} for {metric_phrase(lead[0]['metric'])}, {candidate} against"
-        f" {view.baseline}, {_where(lead, len(lead))}.",
+        f"{candidate} against {view.baseline} measured a speed ratio of {' to '.join(ends)} for"
+        f" {metric_phrase(lead[0]['metric'])} {_where(lead, len(lead))}.",
     ]
 
 
@@ -208,7 +208,14 @@ def _margin(view: View) -> str:
 # Answers
 
 
-def _answers(view: View, candidate: str) -> str:
+def _answers(view: View) -> list[str]:
+    """A sentence on each candidate; one for all of them where no answers were graded."""
+    if view.candidates and not view.rows("quality"):
+        return ["Not compared: the run asked no workload whose answers are graded."]
+    return [_answers_of(view, candidate) for candidate in view.candidates]
+
+
+def _answers_of(view: View, candidate: str) -> str:
     parts: dict[str, list[str]] = {}
     for row in view.rows("quality"):
         paired = (row.get("paired") or {}).get(candidate)
@@ -228,7 +235,7 @@ def _answers(view: View, candidate: str) -> str:
         )
         parts.setdefault(verdict, []).append(f"{row['workload']} ({bound}{counts}{margin})")
     if not parts:
-        return "Answers were not compared."
+        return f"Those of {candidate} were not compared with those of {view.baseline}."
     settled = [f"{verdict} on {_listed(of)}" for verdict in parts if verdict not in ("equivalent", "inconclusive")
                for of in [parts[verdict]]]  # fmt: skip
     if as_good := parts.get("equivalent"):
@@ -260,9 +267,11 @@ def _trust(view: View) -> str:
 
 
 def _reason(view: View, check: str) -> str:
-    rows = [row for row in view.audit if row["check"] == check and row["status"] == "fail"]
-    place = ", ".join(str(rows[0][key]) for key in ("engine", "cell") if rows[0].get(key))
-    return f"{check}{f' ({place})' if place else ''}: {rows[0].get('evidence')}"
+    """Where a check failed first, with its evidence; further places are counted."""
+    first, *others = [row for row in view.audit if row["check"] == check and row["status"] == "fail"]
+    place = ", ".join(str(first[key]) for key in ("engine", "cell") if first.get(key))
+    more = f". It failed in {count(len(others), 'other place')} too." if others else ""
+    return f"{check}{f' ({place})' if place else ''}: {first.get('evidence')}{more}"
 
 
 # What would settle it
@@ -283,7 +292,9 @@ def _more_rounds(view: View) -> list[str]:
     ]
     if ratios and not any(speed_ratio.get("verdict") for _, speed_ratio in ratios):
         least = view.speed_rules.get("fewest_rounds") or FEWEST_ROUNDS
-        return [f"For a verdict on speed, set rounds = {least} or more in the profile and run again."]
+        return [
+            f"For a verdict on speed, run again with {least} rounds or more (rounds in the profile, --rounds of ab)."
+        ]
     needed = [
         (rounds, min(speed_ratio["rounds"]), row)
         for row, speed_ratio in ratios

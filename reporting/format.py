@@ -36,6 +36,7 @@ _NAMES = {
 }
 
 DAGGER = "†"
+HOW_TO_READ = "Speed ratio [95% interval]: above 1 the candidate is faster."
 DAGGER_NOTE = f"{DAGGER} One round of each engine: the interval knows nothing of how much rounds differ."
 
 

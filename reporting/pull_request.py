@@ -5,7 +5,7 @@ from __future__ import annotations
 from records import JsonObject
 from reporting.escape import markdown as md
 from reporting.finding import finding
-from reporting.format import metric_name, points, quantity, ratio_with_interval, share
+from reporting.format import DAGGER_NOTE, HOW_TO_READ, metric_name, points, quantity, ratio_with_interval, share
 from reporting.view import View, cell_of
 
 
@@ -16,13 +16,14 @@ def pull_request(comparison: JsonObject) -> str:
     for candidate in view.candidates:
         header += [md(candidate), "speed ratio [95%]"]
     found = finding(view)
-    lines = [f"**{md(found.first_line)}**", ""]
-    lines += [f"{label}: {md(text)}  " for label, text in found.paragraphs]
+    lines = [f"**{md(found.first_line, 1000)}**", ""]
+    lines += [f"{label}: {md(text, 500)}  " for label, text in found.paragraphs]
     lines += ["", _row(header), _row(["---", "---", *["---:"] * (len(header) - 2)])]
     lines += [_row(_speed(view, row)) for row in view.deciding_rows]
     lines += [_row(_answers(view, row)) for row in view.rows("quality")]
     builds = [f"{md(name)}: {md(view.card(name).get('build') or 'unknown build')}" for name in view.engines]
-    return "\n".join([*lines, "", f"{'; '.join(builds)}. Run {md(view.run_id)}, enginebench."]) + "\n"
+    notes = [HOW_TO_READ, *([DAGGER_NOTE] if view.blind else [])] if view.deciding_rows else []
+    return "\n".join([*lines, "", *notes, f"{'; '.join(builds)}. Run {md(view.run_id)}, enginebench."]) + "\n"
 
 
 def _speed(view: View, row: JsonObject) -> list[str]:

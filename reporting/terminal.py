@@ -16,6 +16,7 @@ from reporting.escape import terminal as safe
 from reporting.finding import finding
 from reporting.format import (
     DAGGER_NOTE,
+    HOW_TO_READ,
     UNKNOWN,
     count,
     metric_name,
@@ -31,7 +32,6 @@ _STYLES = {"faster": "green", "better": "green", "slower": "red", "worse": "red"
 _STATES = {"Void": "bold red", "Fair": "bold"}
 _AUDIT_STYLES = {"fail": "bold red", "warn": "yellow", "unknown": "yellow"}
 _EVIDENCE_ROWS = 12
-_HOW_TO_READ = "Speed ratio [95% interval]: above 1 the candidate is faster."
 
 
 def summary(comparison: JsonObject, *, width: int | None = None, plain: bool | None = None) -> str:
@@ -83,7 +83,7 @@ def _colored(view: View, width: int, height: int) -> str:
     if view.deciding_rows:
         console.print()
         _print_speed(view, console)
-        console.print(Text(f"{_HOW_TO_READ} {DAGGER_NOTE if view.blind else ''}".strip(), style="dim"))
+        console.print(Text(f"{HOW_TO_READ} {DAGGER_NOTE if view.blind else ''}".strip(), style="dim"))
     for row in view.rows("quality"):
         console.print()
         console.print(Text(f"{safe(row['workload'])}, {count(row['n'], 'problem')}", style="bold"))

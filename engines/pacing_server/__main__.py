@@ -2,10 +2,10 @@
 
     python -m engines.pacing_server --port 8090 --ttft-ms 50 --interval-ms 10 --tokens 100
 
-One thread, one selector, one heap of due times; chunks are encoded beforehand. Every chunk carries its send stamp (see
-`_pacing_script`), and `GET /requests` hands over what really happened to each request since the last time it was asked:
-received, first and last send, how late the server itself was. A request may change the schedule with a `pacing` object,
-and ask for a fault with that object or with the model name `pacing:<fault>`.
+One thread, one selector, one heap of due times; chunks are encoded beforehand. Every chunk carries its send stamp as
+text (see `engines.pacing_server.script`). `GET /requests` returns what really happened to each request since the last
+time it was asked: received, first and last send, how late the server itself was. A request may change the schedule with
+a `pacing` object, and ask for a fault with that object or with the model name `pacing:<fault>`.
 """
 
 from __future__ import annotations

@@ -121,8 +121,12 @@ def test_one_round_has_no_verdict_word_on_speed_anywhere() -> None:
     comparison["quality"] = comparison["verdict"]["quality"] = comparison["verdict"]["speed"] = []
     first = found(comparison)
     assert first.lead == "No verdict on speed: 1 round of each engine cannot show how much rounds differ; 3 are needed."
-    assert "a speed ratio of 0.42× to 1.00× for output throughput" in said(comparison, "Speed")[0]
-    assert said(comparison, "Next") == ["For a verdict on speed, set rounds = 3 or more in the profile and run again."]
+    assert said(comparison, "Speed") == [
+        "xserv against llama.cpp measured a speed ratio of 0.42× to 1.00× for output throughput in all 5 cells."
+    ]
+    assert said(comparison, "Next") == [
+        "For a verdict on speed, run again with 3 rounds or more (rounds in the profile, --rounds of ab)."
+    ]
     # What explains the words themselves is no verdict.
     rest = re.sub(r"above 1 (means that )?the candidate is faster|slower . faster", "", lines(comparison))
     assert not VERDICT_WORDS.search(rest)
@@ -142,7 +146,20 @@ def test_answers_are_as_good_worse_or_open() -> None:
     )
     assert "ask 824 problems (50 now)" in said(example(), "Next")[0]
     comparison["quality"] = []
-    assert said(comparison, "Answers") == ["Answers were not compared."]
+    not_compared = ["Not compared: the run asked no workload whose answers are graded."]
+    assert said(comparison, "Answers") == not_compared
+    # With two candidates the sentence stands once.
+    comparison["engines"]["third"] = comparison["engines"]["xserv"]
+    assert said(comparison, "Answers") == not_compared
+
+
+def test_a_void_comparison_counts_the_places_where_a_check_failed() -> None:
+    comparison = void_example()
+    failed = next(row for row in comparison["audit"] if row["status"] == "fail")
+    comparison["audit"] = [failed, failed | {"engine": "xserv"}, failed | {"engine": "xserv", "cell": "elsewhere"}]
+    assert said(comparison, "Why")[0].endswith(f"{failed['evidence']}. It failed in 2 other places too.")
+    comparison["audit"] = [failed]
+    assert said(comparison, "Why")[0].endswith(failed["evidence"])
 
 
 def test_it_says_whether_it_can_be_trusted() -> None:
