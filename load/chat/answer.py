@@ -106,9 +106,9 @@ class Answer:
                 or len(delta) != 1
                 or choice.get("finish_reason") is not None
                 or choice.get("index")
-                or "logprobs" in choice
-                or "error" in choice
-                or "error" in chunk
+                or choice.get("logprobs") is not None
+                or choice.get("error")
+                or chunk.get("error")
                 or "timings" in chunk
                 or chunk.get("usage") is not None
                 or chunk.get("system_fingerprint") != self.fingerprint
