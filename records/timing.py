@@ -17,6 +17,12 @@ from records.record import Record
 
 NO_STREAM_NS = 1_000_000
 """An answer whose tokens all arrive within this time (1 ms) was held back and is no stream."""
+HELD_BACK_NS_PER_TOKEN = 250_000
+"""No engine makes a token of one stream in less (0.25 ms). The kernel stamps a held-back answer over several ms."""
+HELD_BACK_TOKENS = 4
+"""Fewer tokens can arrive that close together in a true stream, such as those of one speculative step."""
+HELD_BACK_SHARE = 0.25
+"""A held-back answer streams for less than this share of its TTFT, which is the time in which it was made."""
 EVENT_SHARE = 0.10
 """Without tokens per event, an event counts as one token while events and tokens differ by at most this share.
 
@@ -34,7 +40,7 @@ class Withheld(StrEnum):
     TOO_SHORT = "too_short"
     """No interval exists in an answer of one token."""
     NO_STREAM = "no_stream"
-    """Two or more tokens arrived in one event or within 1 ms: nothing shows when each was made."""
+    """The answer arrived in one event, within 1 ms, or held back (`_held_back`): nothing shows when each token was made."""
     TOKENS_UNKNOWN = "tokens_unknown"
     """Neither usage nor a tokenizer gives the tokens."""
     BURSTS = "bursts"
@@ -98,6 +104,20 @@ def tokens_after_first(record: Record) -> int | Withheld:
     (`EVENT_SHARE`); then it is completion_tokens less the events up to the first token: completion_tokens - 1 where
     the first token came alone.
     """
+    after = _tokens_after_first_stamp(record)
+    return Withheld.NO_STREAM if isinstance(after, int) and _held_back(record, after) else after
+
+
+def _held_back(record: Record, after: int) -> bool:
+    """Whether the engine made the whole answer before it sent its first token, to judge by `after` further tokens."""
+    first, last, sent = record.first_token_ns, record.last_token_ns, record.sent_ns
+    if first is None or last is None or sent is None or after + 1 < HELD_BACK_TOKENS:
+        return False
+    span = last - first
+    return span < HELD_BACK_NS_PER_TOKEN * after and span < HELD_BACK_SHARE * (first - sent)
+
+
+def _tokens_after_first_stamp(record: Record) -> int | Withheld:
     if record.choices > 1:
         return Withheld.SEVERAL_CHOICES
     first, last, stamps = record.first_token_ns, record.last_token_ns, record.chunk_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from records.timing import NO_STREAM_NS, Withheld
+from records.timing import HELD_BACK_NS_PER_TOKEN, HELD_BACK_TOKENS, NO_STREAM_NS, Withheld
 from records.wording import count
 from scoring.audit.model import (
     CellFacts,
@@ -19,10 +19,6 @@ from scoring.audit.model import (
     warned,
 )
 
-BURST_TPOT_MS = 0.25
-"""No engine makes a token of one stream in less; a held-back answer that a busy client reads in pieces seems to."""
-BURST_TOKENS = 4
-"""Fewer tokens can arrive that close together in a true stream."""
 BURST_SHARE = 0.05
 """From this share of answers on, bursts are more than a hiccup of the network."""
 GROUPING_WARN = 1.2
@@ -56,17 +52,17 @@ def streamed(facts: CellFacts) -> Finding:
 
     def check(round_: RoundFacts) -> Finding:
         good = round_.figures.good
-        long = good[good["completion_tokens"].fillna(good["chunks"]).ge(BURST_TOKENS)]
+        long = good[good["completion_tokens"].fillna(good["chunks"]).ge(HELD_BACK_TOKENS)]
         if long.empty:
-            return not_applicable(f"no answer of {BURST_TOKENS} tokens or more")
-        at_once = long[(long["tpot_withheld"] == Withheld.NO_STREAM) | long["tpot_ms"].lt(BURST_TPOT_MS)]
+            return not_applicable(f"no answer of {HELD_BACK_TOKENS} tokens or more")
+        at_once = long[long["tpot_withheld"] == Withheld.NO_STREAM]
         if len(at_once) > BURST_SHARE * len(long):
             tokens = at_once["completion_tokens"].median()
             size = "" if np.isnan(tokens) else f" of {tokens:,.0f} tokens"
             return warned(
                 f"{len(at_once)} of {count(len(long), 'answer')}{size} arrived at once (within"
-                f" {NO_STREAM_NS / 1e6:g} ms, or {BURST_TPOT_MS:g} ms per token): no stream, so TTFT is the time of the"
-                " whole answer, and TPOT says nothing"
+                f" {NO_STREAM_NS / 1e6:g} ms, or {HELD_BACK_NS_PER_TOKEN / 1e6:g} ms per token): no stream, so TTFT is the time of the"
+                " whole answer, and TPOT is not given"
             )
         return passed(f"{count(len(long), 'answer')} arrived over time")
 

@@ -47,6 +47,35 @@ def test_a_whole_answer_within_a_millisecond_is_no_stream() -> None:
     assert timing(stream(400, 401, tokens=2)).tpot_ms == 1
 
 
+@pytest.mark.parametrize(
+    ("ttft_ms", "interval_ms", "tpot_ms"),
+    [
+        (1660, 0.1, None),  # 64 tokens of 20 ms, held back and written in 6.3 ms
+        (1660, 0.24, None),
+        (1660, 0.26, 0.26),
+        (1660, 0.5, 0.5),  # the fastest engines, behind a long prompt
+        (20, 0.1, 0.1),  # the first token came early: nothing was held back
+    ],
+)
+def test_a_held_back_answer_has_no_tpot_and_a_fast_engine_keeps_its_own(
+    ttft_ms: float, interval_ms: float, tpot_ms: float | None
+) -> None:
+    record = stream(*(ttft_ms + n * interval_ms for n in range(64)), tokens=64)
+    assert timing(record).tpot_ms == (None if tpot_ms is None else pytest.approx(tpot_ms))
+    assert timing(record).withheld is (Withheld.NO_STREAM if tpot_ms is None else None)
+    assert (itl_ms(record) is None) is (tpot_ms is None)
+
+
+def test_hidden_reasoning_is_no_held_back_answer() -> None:
+    # 2,000 hidden tokens take the time to the first shown one; the 8 shown ones are streamed 10 ms apart.
+    record = stream(*range(9000, 9080, 10), tokens=2008, reasoning_tokens=2000)
+    assert timing(record).tpot_ms == 10
+
+
+def test_three_tokens_of_one_step_are_no_held_back_answer() -> None:
+    assert timing(stream(400, 400.6, 401.2, tokens=3)).tpot_ms == pytest.approx(0.6)
+
+
 def test_tpot_divides_by_the_tokens_after_the_first_event_where_they_are_known() -> None:
     # A token every 5 ms, sixteen to an event: only 48 of 63 intervals lie between the first and the last stamp.
     record = stream(80, 160, 240, 320, tokens=64, chunk_tokens=[16] * 4)
