@@ -40,7 +40,7 @@ class Withheld(StrEnum):
     TOO_SHORT = "too_short"
     """No interval exists in an answer of one token."""
     NO_STREAM = "no_stream"
-    """The answer arrived in one event, within 1 ms, or held back (`_held_back`): nothing shows when each token was made."""
+    """The answer came in one event, within 1 ms, or held back (`_held_back`): nothing shows when a token was made."""
     TOKENS_UNKNOWN = "tokens_unknown"
     """Neither usage nor a tokenizer gives the tokens."""
     BURSTS = "bursts"

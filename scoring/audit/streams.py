@@ -61,8 +61,8 @@ def streamed(facts: CellFacts) -> Finding:
             size = "" if np.isnan(tokens) else f" of {tokens:,.0f} tokens"
             return warned(
                 f"{len(at_once)} of {count(len(long), 'answer')}{size} arrived at once (within"
-                f" {NO_STREAM_NS / 1e6:g} ms, or {HELD_BACK_NS_PER_TOKEN / 1e6:g} ms per token): no stream, so TTFT is the time of the"
-                " whole answer, and TPOT is not given"
+                f" {NO_STREAM_NS / 1e6:g} ms, or {HELD_BACK_NS_PER_TOKEN / 1e6:g} ms per token): no stream,"
+                " so TTFT is the time of the whole answer, and TPOT is not given"
             )
         return passed(f"{count(len(long), 'answer')} arrived over time")
 
