@@ -11,8 +11,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from driver.ab import Asked, profile_values
 from driver.errors import BenchError, ExitCode
-from driver.trees import BuildFailedError, git
+from driver.judge import judge, write_reports
+from driver.profile.read import parse_profile
+from driver.run.progress import Display
+from driver.run.run import run_profile
+from driver.trees import TREE, BuildFailedError, built, git
 from records import JsonObject
 
 
@@ -33,6 +38,46 @@ class Judged:
     why: str
     ratio: float | None = None
     """The lowest speed ratio of all cells; above 1 the commit is faster than the good end."""
+
+
+def compare_commits(
+    source: Path,
+    good: str,
+    ref: str,
+    server: str,
+    build: str | None,
+    out: Path,
+    ask: Callable[[tuple[str, ...], tuple[str, ...]], Asked],
+) -> tuple[JsonObject, str]:
+    """Measure two commits as `ab` does.
+
+    Args:
+        source: the git tree.
+        good: the commit of the baseline.
+        ref: the commit of the candidate.
+        server: command line of the server, with {tree} and {port}.
+        build: command that builds a commit.
+        out: folder that holds the folders of runs.
+        ask: makes the request from the command lines of the two servers and their names.
+
+    Returns:
+        The comparison, and the name of the engine that is `ref`.
+
+    Raises:
+        BuildFailedError: a commit cannot be built.
+        BenchError: the run was stopped or refused.
+    """
+    if TREE not in server:
+        raise BenchError("SERVER: needs {tree}, the folder of the built commit", ExitCode.USAGE)
+    display = Display(quiet=False)
+    trees = [built(source, commit, build, display.say) for commit in (good, ref)]
+    names = (trees[0].name, trees[1].name if trees[1].sha != trees[0].sha else f"{trees[1].name}-again")
+    sides = tuple(tree.fill(server) for tree in trees)
+    profile = parse_profile(profile_values(ask(sides, names)) | {"name": "bisect"}, "bisect")
+    result = run_profile(profile, None, out, None, display, made_by="enginebench bisect-step")
+    comparison, path = judge(result.folder)
+    write_reports(comparison, path)
+    return comparison, names[1]
 
 
 def judge_step(comparison: JsonObject, candidate: str, *, metric: str, limit: float) -> Judged:
@@ -70,7 +115,7 @@ def limit_between(ratio: float) -> float:
 def find_first_bad(
     source: Path, good: str, bad: str, measure: Callable[[str], Judged], say: Callable[[str], None]
 ) -> list[str]:
-    """Let `git bisect` choose commits, in a worktree of its own, and tell it what each is.
+    """Let `git bisect` choose commits, in a worktree of its own, and report each result to it.
 
     Args:
         source: the git tree.
@@ -86,21 +131,21 @@ def find_first_bad(
         tree = Path(scratch) / "tree"
         git(source, "worktree", "add", "--quiet", "--detach", "--no-checkout", str(tree), bad)
         try:
-            told = git(tree, "bisect", "start", "--no-checkout", bad, good)
-            while "is the first bad commit" not in told:
+            output = git(tree, "bisect", "start", "--no-checkout", bad, good)
+            while "is the first bad commit" not in output:
                 sha = git(tree, "rev-parse", "BISECT_HEAD")
                 judged = _guarded(measure, sha)
                 word = {Step.GOOD: "good", Step.BAD: "bad", Step.UNKNOWN: "skip"}[judged.step]
                 say(f"{sha[:10]} is {word}: {judged.why}")
-                done = subprocess.run(
+                bisect = subprocess.run(
                     ["git", "-C", str(tree), "bisect", word, sha], capture_output=True, text=True, check=False
                 )
-                told = done.stdout
-                if "only 'skip'ped commits left" in told:
-                    return [line for line in told.splitlines() if len(line) >= 40 and " " not in line.strip()]
-                if done.returncode:
-                    raise BenchError(f"git bisect {word}: {(done.stderr or told).strip()}", ExitCode.FAILURE)
-            return [told.partition(" is the first bad commit")[0].split()[-1]]
+                output = bisect.stdout
+                if "only 'skip'ped commits left" in output:
+                    return [line for line in output.splitlines() if len(line) >= 40 and " " not in line.strip()]
+                if bisect.returncode:
+                    raise BenchError(f"git bisect {word}: {(bisect.stderr or output).strip()}", ExitCode.FAILURE)
+            return [output.partition(" is the first bad commit")[0].split()[-1]]
         finally:
             with suppress(BenchError):
                 git(source, "worktree", "remove", "--force", str(tree))

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from driver.ab import profile_values, to_toml
-from driver.commands import _shared
-from driver.commands._load_options import asked, load_options
 from driver.commands.run import execute, plan_text
 from driver.errors import BenchError, ExitCode, writing
+from driver.options import shared
+from driver.options.load import asked, load_options
 from driver.profile.read import Profile, parse_profile
 from driver.run.plan import DEFAULT_OUT
 from driver.run.progress import Display
@@ -36,10 +36,10 @@ from records.redaction import shown_argv, shown_url
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown for a pull request.")
 @click.option("--open", "open_report", is_flag=True, help="Open the HTML report.")
-@_shared.run_id
-@_shared.out
-@_shared.junit
-@_shared.as_json("the comparison")
+@shared.run_id
+@shared.out
+@shared.junit
+@shared.as_json("the comparison")
 def command(
     engines: tuple[str, ...],
     names: tuple[str, ...],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from driver.bisect import Judged, Step, find_first_bad, judge_step, limit_between
-from driver.commands import _shared
-from driver.commands._load_options import load_options
-from driver.commands.bisect_step import build_option, compare_commits, metric_option, source_option
+from driver.bisect import Judged, Step, compare_commits, find_first_bad, judge_step, limit_between
 from driver.errors import BenchError, ExitCode
+from driver.options import shared
+from driver.options.commits import build_option, metric_option, source_option
+from driver.options.load import asked, load_options
 from driver.run.progress import Display
 from driver.trees import commit_of, git
 
@@ -24,7 +25,7 @@ from driver.trees import commit_of, git
 @build_option
 @metric_option
 @load_options
-@_shared.out
+@shared.out
 def command(
     good: str, bad: str, server: str, source: Path, build_command: str | None, metric: str, out: Path, **load: Any
 ) -> int:
@@ -46,7 +47,9 @@ def command(
         raise BenchError(f"{bad} is not after {good}", ExitCode.USAGE)
 
     def against_good(sha: str, limit: float) -> Judged:
-        comparison, candidate = compare_commits(source, ends[0], sha, server, build_command, out, load)
+        comparison, candidate = compare_commits(
+            source, ends[0], sha, server, build_command, out, partial(asked, load=load)
+        )
         return judge_step(comparison, candidate, metric=metric, limit=limit)
 
     end = against_good(ends[1], 1.0)

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from driver.ab import profile_values
-from driver.bisect import Step, judge_step
-from driver.commands import _shared
-from driver.commands._load_options import asked, load_options
+from driver.bisect import Step, compare_commits, judge_step
 from driver.errors import BenchError, ExitCode
-from driver.judge import judge, write_reports
-from driver.profile.read import parse_profile
-from driver.run.progress import Display
-from driver.run.run import run_profile
-from driver.trees import TREE, BuildFailedError, built
-from records import JsonObject
-from scoring.metrics import DECIDING
-
-source_option = click.option(
-    "--source", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The git tree; default: here."
-)
-build_option = click.option("--build", "build_command", help="Builds a commit, in its folder, without a shell.")
-metric_option = click.option(
-    "--metric", type=click.Choice(DECIDING), default=DECIDING[0], show_default=True, help="The figure that decides."
-)
+from driver.options import shared
+from driver.options.commits import build_option, metric_option, source_option
+from driver.options.load import asked, load_options
+from driver.trees import BuildFailedError
 
 
 @click.command(name="bisect-step", short_help="Is the checked-out commit slower? For `git bisect run`.")
@@ -43,7 +30,7 @@ metric_option = click.option(
 @build_option
 @metric_option
 @load_options
-@_shared.out
+@shared.out
 def command(
     server: str,
     good: str,
@@ -62,7 +49,9 @@ def command(
     command line, which ends `git bisect run`.
     """
     try:
-        comparison, candidate = compare_commits(source, good, "HEAD", server, build_command, out, load)
+        comparison, candidate = compare_commits(
+            source, good, "HEAD", server, build_command, out, partial(asked, load=load)
+        )
     except BuildFailedError as error:
         return _ended(error.message, Step.UNKNOWN)
     except BenchError as error:
@@ -74,28 +63,3 @@ def command(
 def _ended(message: str, code: int) -> int:
     click.echo(f"bisect-step: {message}", err=True)
     return int(code)
-
-
-def compare_commits(
-    source: Path, good: str, ref: str, server: str, build: str | None, out: Path, load: dict[str, Any]
-) -> tuple[JsonObject, str]:
-    """Measure two commits as `ab` does.
-
-    Returns:
-        The comparison, and the name of the engine that is `ref`.
-
-    Raises:
-        BuildFailedError: one of them cannot be built.
-        BenchError: what stops a run.
-    """
-    if TREE not in server:
-        raise BenchError("SERVER: needs {tree}, the folder of the built commit", ExitCode.USAGE)
-    display = Display(quiet=False)
-    trees = [built(source, each, build, display.say) for each in (good, ref)]
-    names = (trees[0].name, trees[1].name if trees[1].sha != trees[0].sha else f"{trees[1].name}-again")
-    sides = tuple(tree.fill(server) for tree in trees)
-    profile = parse_profile(profile_values(asked(sides, names, load)) | {"name": "bisect"}, "bisect")
-    result = run_profile(profile, None, out, None, display, made_by="enginebench bisect-step")
-    comparison, path = judge(result.folder)
-    write_reports(comparison, path)
-    return comparison, names[1]

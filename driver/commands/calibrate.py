@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from driver.commands import _shared
 from driver.errors import BenchError, ExitCode
+from driver.options import shared
 from records.wording import count
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ READY_S = 30.0
 @click.option("--tokens", type=click.IntRange(2, 100_000), default=100, show_default=True, help="Of each answer.")
 @click.option("--tokens-per-chunk", type=click.IntRange(1, 64), default=1, show_default=True)
 @click.option("--together", is_flag=True, help="All streams tick at the same instants: the hardest case.")
-@_shared.as_json("the figures")
+@shared.as_json("the figures")
 def command(streams: str, seconds: float, as_json: bool, together: bool, **schedule: Any) -> int:
     """Run the load client against a built-in server that knows when it sent what, and show error and cost.
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _shared
 from driver.errors import BenchError, ExitCode
 from driver.judge import exit_code, judge, judge_runs, to_json, write_reports
+from driver.options import shared
 from driver.run.run import open_run
 from driver.shell_completion import RunArgument
 from reporting.terminal import summary
@@ -19,8 +19,8 @@ from reporting.terminal import summary
 @click.argument("run_b", required=False, type=RunArgument(path_type=Path))
 @click.option("--engine-a", metavar="NAME", help="With RUN_B: take only this engine from RUN.")
 @click.option("--engine-b", metavar="NAME", help="Take only this engine from RUN_B.")
-@_shared.junit
-@_shared.as_json("the comparison")
+@shared.junit
+@shared.as_json("the comparison")
 def command(
     run: Path, run_b: Path | None, engine_a: str | None, engine_b: str | None, junit: Path | None, as_json: bool
 ) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _shared
 from driver.errors import BenchError, ExitCode
+from driver.options import shared
 from driver.profile.read import EngineSection, Profile, ProfileError, load_profile, resolve_model
 from driver.run.engine_setup import conversion_source, engine_config, from_here
 from driver.run.prompts import load_workload
@@ -29,7 +29,7 @@ PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic
 @click.command(name="doctor", short_help="Every check of a profile on this machine; end stray engines.")
 @click.argument("profile", required=False, type=ProfileArgument(path_type=Path))
 @click.option("--clean", is_flag=True, help="End engines that a killed run left behind (by pid and start time).")
-@_shared.out
+@shared.out
 def command(profile: Path | None, clean: bool, out: Path) -> int:
     """Check what PROFILE needs on this machine, without running anything.
 

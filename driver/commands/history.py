@@ -14,9 +14,9 @@ from urllib.parse import quote
 import click
 from click.shell_completion import CompletionItem
 
-from driver.commands import _history, _shared
-from driver.commands._history import one_line_errors, open_history
 from driver.errors import BenchError, ExitCode
+from driver.options import shared
+from driver.options.history import history_option, one_line_errors, open_history
 from driver.run.manifest import utc_now
 from driver.shell_completion import RunArgument
 from nightly.baseline import FAILING
@@ -48,7 +48,7 @@ class MetricArgument(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.group(short_help="Figures of earlier runs: list, trends, html, export, merge, pin, prune.")
-@_history.option("path")
+@history_option("path")
 @click.pass_context
 def command(context: click.Context, path: Path) -> None:
     r"""Figures of earlier runs, kept in one SQLite file.
@@ -82,7 +82,7 @@ def import_(path: Path, runs: tuple[Path, ...]) -> None:
 
 @command.command("list")
 @click.option("--profile", help="Only runs of this profile.")
-@_shared.as_json("the list")
+@shared.as_json("the list")
 @click.pass_obj
 @one_line_errors
 def list_(path: Path, profile: str | None, as_json: bool) -> None:
@@ -122,7 +122,7 @@ def list_(path: Path, profile: str | None, as_json: bool) -> None:
 @click.option("--profile", help="Only this profile.")
 @click.option("--engine", help="Only this engine.")
 @click.option("--cell", help="Only this cell.")
-@_shared.as_json("the series")
+@shared.as_json("the series")
 @click.pass_obj
 @one_line_errors
 def trends_(path: Path, metric: str, profile: str | None, engine: str | None, cell: str | None, as_json: bool) -> None:
@@ -156,7 +156,7 @@ def trends_(path: Path, metric: str, profile: str | None, engine: str | None, ce
     type=MetricArgument(),
     help="Only this metric. Default: those that are judged.",
 )
-@_shared.out
+@shared.out
 @click.pass_obj
 @one_line_errors
 def html(path: Path, file: Path, profile: str | None, metrics: tuple[str, ...], out: Path) -> None:

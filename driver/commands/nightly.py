@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _history, _shared
-from driver.commands._history import one_line_errors
 from driver.errors import BenchError, ExitCode
 from driver.nightly_measurement import gate_rules, measure_with, part_of, take_measured
+from driver.options import shared
+from driver.options.history import history_option, one_line_errors
 from driver.profile.read import find_profile, load_profile
 from driver.run.manifest import utc_now
 from driver.shell_completion import ProfileArgument
@@ -31,8 +31,8 @@ from records import write_text
     help="series, pinned, last-good, window:N, or run (two engines tonight). Default: gate.baseline, else series.",
 )
 @click.option("--engine", "engines", multiple=True, help="Run only this engine; may be repeated.")
-@_history.option("history")
-@_shared.out
+@history_option("history")
+@shared.out
 @click.option(
     "--time-limit", metavar="TIME", help="Such as 90m or 3h. Default: the profile's gate.time_limit_s, else none."
 )
@@ -47,7 +47,7 @@ from records import write_text
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write Markdown there (GITHUB_STEP_SUMMARY is used too).",
 )
-@_shared.junit
+@shared.junit
 @click.option(
     "--notify", "hook", metavar="CMD", help="Run CMD with the result as JSON on its standard input; no shell."
 )
@@ -61,7 +61,7 @@ from records import write_text
     type=click.Path(path_type=Path),
     help="Judge this run folder instead of measuring; a second one confirms.",
 )
-@_shared.as_json("the result")
+@shared.as_json("the result")
 @one_line_errors
 def command(
     profile: Path,

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _shared
 from driver.judge import exit_code, newest_comparison, read_comparison, write_reports
+from driver.options import shared
 from driver.run.run import open_run
 from driver.shell_completion import RunArgument
 
 
 @click.command(name="report", short_help="Write Markdown and HTML of a comparison again.")
 @click.argument("run", type=RunArgument(path_type=Path))
-@_shared.junit
+@shared.junit
 def command(run: Path, junit: Path | None) -> int:
     """Render the newest comparison of RUN (a run's folder, its name, or a comparison JSON) as Markdown and HTML."""
     path = run if run.suffix == ".json" else newest_comparison(open_run(run))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _shared
 from driver.judge import exit_code, judge, to_json, write_reports
+from driver.options import shared
 from driver.profile.read import Profile, find_profile, load_profile
 from driver.run.plan import earlier_runs, estimate, lives
 from driver.run.progress import Display
@@ -67,15 +67,15 @@ def execute(
 
 @click.command(name="run", short_help="Run a profile: start each engine, load it, judge, report.")
 @click.argument("profile", type=ProfileArgument(path_type=Path))
-@_shared.run_id
-@_shared.out
-@_shared.ca
+@shared.run_id
+@shared.out
+@shared.ca
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
 @click.option(
     "--keep-raw", is_flag=True, help="Keep the bytes of failed requests, for bug reports: <cell>/raw/<request>.http."
 )
-@_shared.junit
-@_shared.as_json("the comparison")
+@shared.junit
+@shared.as_json("the comparison")
 def command(
     profile: Path, run_id: str | None, out: Path, dry_run: bool, keep_raw: bool, junit: Path | None, as_json: bool
 ) -> int:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _shared
 from driver.judge import score_run
+from driver.options import shared
 from driver.run.run import open_run
 from driver.shell_completion import RunArgument
 from records import write_json
@@ -17,7 +17,7 @@ from records.wording import count
 @click.command(name="score", short_help="Grade captured answers with today's grader.")
 @click.argument("run", type=RunArgument(path_type=Path))
 @click.option("--cross-check", is_flag=True, help="List where math-verify (optional) disagrees; it never decides.")
-@_shared.as_json("the scores")
+@shared.as_json("the scores")
 def command(run: Path, cross_check: bool, as_json: bool) -> int:
     """Grade the completions of RUN and write scores.json beside them: engine, workload, correct, strict, by method."""
     folder = open_run(run)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from driver.commands import _shared
+from driver.options import shared
 from driver.run.progress import Display
 from driver.ship.part import ShipOptions
 from driver.ship.remote import Remote
@@ -20,7 +20,7 @@ from driver.ship.ship import parse_target, run_there, ship_to_file, ship_to_host
 @click.argument("target", metavar="HOST:DIR|FILE.tar")
 @click.option("--run", "profile", metavar="PROFILE", help="Then build and run PROFILE there, and bring the run back.")
 @click.option("--run-id", help="Name of the run; the same name follows or finishes it.")
-@_shared.out
+@shared.out
 @click.option("--source", type=click.Path(path_type=Path), help="The llama.cpp tree or .tar.gz to take along.")
 @click.option("--cpu", is_flag=True, help="A llama.cpp tree without CUDA and converter is enough.")
 @click.option("--demo", is_flag=True, help="Take the demo's engine and small model along too (about 130 MB).")

@@ -20,7 +20,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def option(name: str) -> Callable[[F], F]:
+def history_option(name: str) -> Callable[[F], F]:
     """`--history`, given to the command as the parameter `name`."""
     return click.option(
         "--history",
@@ -50,17 +50,17 @@ def one_line_errors(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def open_history(path: Path, *, begin: bool = False) -> History:
-    """Open the history; a migration is told on stderr.
+    """Open the history. Reports a migration on stderr.
 
     Raises:
-        HistoryError: there is none yet and none is to be begun, or it cannot be read.
+        HistoryError: the file does not exist and `begin` is false, or it cannot be read.
     """
     if not begin and not path.exists():
-        raise HistoryError(f"{path}: no history there yet; `nightly` and `history import` begin one")
+        raise HistoryError(f"{path}: no such history; `nightly` and `history import` create one")
     history = History(path)
     if 0 < history.migrated_from < VERSION:
         click.echo(
-            f"{path}: brought from version {history.migrated_from} to {VERSION}; the old one is kept beside it, as "
+            f"{path}: migrated from version {history.migrated_from} to {VERSION}; the old file is kept as "
             f"{path.name}.v{history.migrated_from}.bak",
             err=True,
         )
