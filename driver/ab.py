@@ -17,6 +17,7 @@ from driver.errors import BenchError, ExitCode
 from driver.profile.fields import complete_url, looks_like_url
 from driver.profile.read import find_profile, load_profile
 from records import NAME
+from records.redaction import shown_argv
 from workloads.perf_prompts import TOKENS
 
 SCENARIOS = {1: "single", 4: "concurrent_4", 8: "concurrent_8"}
@@ -24,6 +25,8 @@ START_S = 4.0
 """Seconds of each engine process that go to its start and the probe."""
 MEASURING_SHARE = 0.5
 """Share of a cell's time in which requests may begin; the rest is for those that are still in flight."""
+AUTO_ROUNDS = 6
+"""Rounds that `--rounds auto` divides its time by: fewer where the difference is plain."""
 LEAST_CELL_S = 2.0
 SHORT_CELL_S = 8.0
 ANSWER_TOKENS = 256
@@ -67,7 +70,7 @@ def profile_values(asked: Asked) -> Values:
         if (given and len(given) not in (1, len(asked.sides))) or (option == "--name" and len(given) == 1):
             raise _usage(f"{option} was given {len(given)} times for {len(asked.sides)} engines")
     names = asked.names or tuple(names_of(asked.sides))
-    rounds = asked.rounds if isinstance(asked.rounds, int) else 3
+    rounds = asked.rounds if isinstance(asked.rounds, int) else AUTO_ROUNDS
     seconds = (asked.time_s / rounds / len(asked.sides) - START_S) / len(asked.users) * MEASURING_SHARE
     seconds = round(max(LEAST_CELL_S, seconds), 1)
     output_tokens = asked.output_tokens or (64 if seconds >= SHORT_CELL_S else 32)
@@ -131,7 +134,8 @@ def _words(side: str) -> list[str]:
     if _named_engine(side):
         return [side.rpartition(":")[2]]
     words: list[str] = []
-    for word in _split(side):
+    # A name is shown everywhere: no secret may be part of it.
+    for word in shown_argv(_split(side)):
         if words and words[-1].startswith("-") and not word.startswith("-") and " " not in words[-1]:
             words[-1] += f" {Path(word).name}"
         else:

@@ -39,6 +39,11 @@ _OPTION = re.compile(r"--?[A-Za-z][\w.-]*(=.*)?", re.DOTALL)
 # `--override-kv tokenizer.ggml.add_bos_token=...` is no setting: its name has dots.
 _SETTING = re.compile(r"(--?[A-Za-z][\w-]*|[A-Za-z_]\w*)=(.*)", re.DOTALL)
 _HEADER = re.compile(r"([A-Za-z][\w-]*)(\s*:\s*)(?!//)(.+)", re.DOTALL)
+_INNER = re.compile(
+    r"""(?<![\w.-])(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\w*=)("[^"]*"|'[^']*'|(?!-)[^\s"';&|]+)""",
+)
+"""An option or variable with its value inside a command line that is one word, as in `sh -c "server --api-key K"`."""
+_INNER_HEADER = re.compile(r"""(?<=['"])([A-Za-z][\w-]*\s*:\s*)(?!//)([^'"]+)""")
 _URL_USER = re.compile(r"(?<=://)[^/\s?#]*@")
 _QUERY = re.compile(r"([?&;])([\w.-]+)=([^&;#\s]*)")
 _FORMS = re.compile(
@@ -191,7 +196,11 @@ def shown_argv(words: Iterable[str]) -> list[str]:
 def _shown_word(word: str) -> str:
     setting = _SETTING.fullmatch(word)
     if setting and is_secret_name(setting[1]):
+        # A command line, such as `API_KEY=K server`, holds the key in its first word.
+        _hide(setting[2].partition(" ")[0].strip("'\""))
         return f"{setting[1]}={_hide(setting[2])}"
+    if " " in word:
+        word = _INNER_HEADER.sub(lambda m: shown_text(m[0]), _INNER.sub(_shown_inner, word))
     if setting and setting[1].startswith("-"):
         return f"{setting[1]}={_shown_word(setting[2])}"
     if word[:1] in ("{", "["):
@@ -202,6 +211,15 @@ def _shown_word(word: str) -> str:
         shown = shown_fields(fields)
         return word if shown == fields else json.dumps(shown)
     return shown_text(word)
+
+
+def _shown_inner(match: re.Match[str]) -> str:
+    name = match[1].rstrip("= \t\n")
+    takes_value = match[1].endswith("=") or not _SWITCH.match(name)
+    if not (takes_value and is_secret_name(name)):
+        return match[0]
+    quote = match[2][0] if match[2][0] in "'\"" else ""
+    return f"{match[1]}{quote}{_hide(match[2].strip(quote) if quote else match[2])}{quote}"
 
 
 def shown_env(env: Mapping[str, str]) -> dict[str, str]:

@@ -103,18 +103,17 @@ def _commits(
 
 def _as_typed(profile: Profile, engines: tuple[str, ...], out: Path) -> str:
     """The command as typed, for the hint that goes on with it: without secrets, and without `--run-id`."""
-    shown = {}
-    for text, section in zip(engines, profile.engines, strict=False):
-        if TREE in text:
-            continue
-        if section.command:
-            shown[text] = shlex.join(shown_argv(section.command))
-        elif section.url:
-            shown[text] = shown_url(text)
+    shown = {
+        text: shown_url(text) if section.url else shlex.join(shown_argv(shlex.split(text)))
+        for text, section in zip(engines, profile.engines, strict=False)
+    }
     typed = sys.argv[1:] if sys.argv[1:2] == ["ab"] else ["ab", *engines]
-    words = [shown.get(word, word) for word in typed]
+    hidden = shown_argv("engine" if word in shown else word for word in typed)
+    words = [shown.get(word, safe) for word, safe in zip(typed, hidden, strict=True)]
+    words = [word for word in words if not word.startswith("--run-id=")]
     if "--run-id" in words:
         place = words.index("--run-id")
         del words[place : place + 2]
-    words += [] if out == DEFAULT_OUT or "--out" in words else ["--out", str(out)]
-    return shlex.join([program(), *shown_argv(words)])
+    named = any(word == "--out" or word.startswith("--out=") for word in words)
+    words += [] if out == DEFAULT_OUT or named else ["--out", str(out)]
+    return shlex.join([program(), *words])

@@ -12,6 +12,17 @@ from driver.errors import BenchError, ExitCode
 from nightly.guard import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Rounds(click.ParamType):  # type: ignore[type-arg]
+    """A whole number above 0, or `auto`."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        return "auto" if value == "auto" else int(click.IntRange(1).convert(value, param, ctx))
+
+
 _OPTIONS = (
     click.option("--users", default="1,4,8", show_default=True, help="Requests in flight, a cell for each number."),
     click.option("--prompts", default="perf-short", show_default=True, help="Workload, or FILE.jsonl."),
@@ -23,7 +34,11 @@ _OPTIONS = (
     ),
     click.option("--answers", multiple=True, metavar="TASK[:N]", help="Grade answers too, such as arithmetic:24."),
     click.option(
-        "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Starts of each engine, in turn."
+        "--rounds",
+        type=_Rounds(),
+        default=3,
+        show_default=True,
+        help="Starts of each engine, in turn; auto stops as soon as all is decided, or --time is up.",
     ),
     click.option(
         "--time", "time_limit", default="10m", show_default=True, help="About how long to measure: 90s, 3m, 1h."

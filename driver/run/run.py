@@ -96,16 +96,18 @@ def _live(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Di
         if not are_here(cores):
             display.say(f"cores {cores} are not on this machine: what asks for them is not pinned")
     all_ok, started, began = True, time.monotonic(), time.monotonic()
+    # A run that was interrupted has looked at its earlier rounds, and a round that it began has to be finished.
+    begun = max((life.round for life in plan if folder.round(life.engine.name, life.round).path.exists()), default=1)
     for number, of_round in groupby(plan, key=lambda life: life.round):
         for life in of_round:
             all_ok &= run_life(folder, profile, life, display, keep_raw=keep_raw)
-        if profile.rounds == "auto":
+        if profile.rounds == "auto" and number >= begun:
             now = time.monotonic()
             stop = why_stop(folder, number, elapsed_s=now - started, round_s=now - began, time_s=profile.time_s)
             began = now
             if stop is not None:
                 display.say(stop)
-                order = [[name, of] for name, of in manifest.get("order") or [] if of <= number]
+                order = [[life.engine.name, life.round] for life in plan if life.round <= number]
                 manifest |= {"rounds_done": number, "stopped": stop, "order": order}
                 break
     return all_ok

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from driver.ab import Asked, names_of, parse_answers, profile_values, to_toml
 from driver.cli import cli
+from driver.commands.ab import _as_typed
 from driver.errors import BenchError
 from driver.profile.read import Profile, parse_profile
 from records import read_json
@@ -36,6 +38,8 @@ def profile(*sides: str, **asked: Any) -> Profile:
         (("http://a/", "http://b/"), ["a", "b"]),
         (("demo:llama-4slots", "demo:llama-1slot"), ["llama-4slots", "llama-1slot"]),
         (("s 🙂", "s 🙃"), ["engine-1", "engine-2"]),
+        (("s --api-key Old-Key-42", "s --api-key New-Key-43"), ["s-1", "s-2"]),
+        (("API_KEY=Old-Key-42 s", "t"), ["API_KEY", "t"]),
     ],
 )
 def test_engines_are_named_by_what_tells_them_apart(sides: tuple[str, ...], names: list[str]) -> None:
@@ -55,6 +59,27 @@ def test_a_line_becomes_interleaved_rounds_of_one_cell_for_each_number_of_users(
     started, remote = made.engines
     assert started.kind == "command" and started.command == ("s", "{port}", "-a") and started.slots == 2
     assert remote.kind == "remote" and remote.url == "http://localhost:8081"
+
+
+def test_auto_rounds_have_a_time_that_leaves_room_for_more_than_three() -> None:
+    made = profile("s {port}", "t {port}", users=(1,), rounds="auto", time_s=600)
+    assert (made.rounds, made.time_s) == ("auto", 600)
+    assert {cell.duration_s for cell in made.cells} == {round((600 / 6 / 2 - 4) / 2, 1)}
+
+
+@pytest.mark.parametrize(("given", "code"), [("auto", 0), ("5", 0), ("0", 2), ("often", 2)])
+def test_the_option_rounds_is_a_number_or_auto(given: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["ab", "s {port}", "t {port}", "--dry-run", "--rounds", given]) == code
+    assert len(capsys.readouterr().err.splitlines()) == (1 if code else 0)
+
+
+def test_the_line_that_goes_on_has_the_environment_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = ("API_KEY=Old-Key-42 MODE=fast s {port}", "t {port} --token New-Key-43")
+    typed = ["enginebench", "ab", *sides, "--env", "HF_TOKEN=New-Key-44", "--run-id=r", "--out=o", "--users", "1"]
+    monkeypatch.setattr(sys, "argv", typed)
+    line = shlex.split(_as_typed(profile(*sides), sides, Path("o")))[1:]
+    assert line == ["ab", "'API_KEY=***' MODE=fast s '{port}'", "t '{port}' --token '***'",
+                    "--env", "HF_TOKEN=***", "--out=o", "--users", "1"]  # fmt: skip
 
 
 def test_answers_prompts_environment_and_names_find_their_place(tmp_path: Path) -> None:

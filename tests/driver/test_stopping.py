@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from driver.profile.read import Profile, ProfileError, parse_profile
+from driver.run import run as run_module
+from driver.run.plan import Life
+from driver.run.progress import Display
 from driver.run.stopping import why_stop
-from records import RunFolder
+from records import JsonObject, RunFolder
 from tests.builders import RunBuilder, Speed
 
 CELL = "single.perf-short"
@@ -67,3 +70,32 @@ def test_what_is_no_rounds_or_no_time_is_one_line(values: dict[str, Any], line: 
     with pytest.raises(ProfileError, match=line) as caught:
         profile(**values)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_resumed_run_finishes_the_round_that_it_began_before_it_may_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    for name, rounds in (("a", 4), ("b", 3)):
+        for number in range(1, rounds + 1):
+            folder.round(name, number).path.mkdir(parents=True)
+    lived: list[tuple[str, int]] = []
+    looks: list[int] = []
+
+    def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool) -> bool:
+        lived.append((life.engine.name, life.round))
+        return True
+
+    def decided(folder: RunFolder, rounds: int, **times: float) -> str:
+        looks.append(rounds)
+        return "decided"
+
+    monkeypatch.setattr(run_module, "run_life", run_life)
+    monkeypatch.setattr(run_module, "why_stop", decided)
+    # Its first attempt stopped after three rounds, for lack of time.
+    manifest: JsonObject = {"rounds_done": 3, "order": [["a", 1], ["b", 1]]}
+    run_module._live(folder, profile(rounds="auto"), manifest, Display(quiet=True), keep_raw=False)
+    assert looks == [4]
+    assert sorted(lived) == [(name, number) for name in ("a", "b") for number in (1, 2, 3, 4)]
+    assert manifest["rounds_done"] == 4
+    assert [(name, number) for name, number in manifest["order"]] == lived

@@ -164,3 +164,22 @@ def test_the_value_of_an_authorization_header_is_known_without_its_scheme() -> N
     basic = base64.b64encode(b"me:SEKret42").decode()
     assert shown_text(f"Authorization: Basic {basic}") == "Authorization: ***"
     assert scrub(f"quoted: {basic}") == "quoted: ***"
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        (f"exec server --api-key {S} --port 1", "exec server --api-key *** --port 1"),
+        (f"server --api-key={S} -v", "server --api-key=*** -v"),
+        (f"cd /x; HF_TOKEN='{S}' server", "cd /x; HF_TOKEN='***' server"),
+        (f"curl -H 'X-Api-Key: {S}' http://h/", "curl -H 'X-Api-Key: ***' http://h/"),
+        ("server --max-tokens 5 --tokenizer t --hide-key 3", "server --max-tokens 5 --tokenizer t --hide-key 3"),
+    ],
+)
+def test_a_command_line_in_one_word_shows_no_secret(word: str, shown: str) -> None:
+    assert shown_argv(["sh", "-c", word]) == ["sh", "-c", shown]
+
+
+def test_the_key_before_a_program_is_scrubbed_from_its_log() -> None:
+    shown_argv([f"API_KEY={S} server --port 1"])
+    assert scrub(f"invalid key {S}.") == "invalid key ***."
