@@ -298,7 +298,8 @@ def _more_rounds(view: View) -> list[str]:
     needed = [
         (rounds, min(speed_ratio["rounds"]), row)
         for row, speed_ratio in ratios
-        if speed_ratio.get("verdict") == "inconclusive" and (rounds := needed_rounds(speed_ratio, view.speed_rules))
+        if speed_ratio.get("verdict") == "inconclusive"
+        and (rounds := speed_ratio.get("needed_rounds") or needed_rounds(speed_ratio, view.speed_rules))
     ]
     if not needed:
         return []
@@ -320,7 +321,9 @@ def _more_rounds(view: View) -> list[str]:
 
 
 def needed_rounds(speed_ratio: JsonObject, rules: JsonObject) -> int | None:
-    """Rounds per engine with which an open ratio would be settled, if its value and its spread stay what they are.
+    """Rounds per engine that would settle an open ratio of a comparison that does not hold its `needed_rounds`.
+
+    Assumes that its value and its spread stay what they are.
 
     The interval's half width on the logarithmic scale shrinks with the square root of the rounds. It settles the ratio
     where it excludes 1, or lies inside the margin, whichever needs fewer rounds.

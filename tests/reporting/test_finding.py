@@ -106,6 +106,15 @@ def test_open_speed_says_how_many_more_rounds_would_settle_it() -> None:
     )
 
 
+def test_the_rounds_that_the_scoring_found_necessary_are_the_ones_that_the_report_asks_for() -> None:
+    comparison = with_speed(example(), {(SINGLE, RATE): (1.05, 0.95, 1.16, "inconclusive")})
+    for row in comparison["performance"]:
+        row["speed_ratio"]["xserv"]["needed_rounds"] = 7
+    assert said(comparison, "Next")[0].startswith(
+        "To settle the speed, run about 4 more rounds (rounds = 7 in the profile"
+    )
+
+
 def test_the_rounds_that_are_needed_grow_with_the_square_of_the_interval() -> None:
     rules = {"margin": [1 / 1.03, 1.03]}
     narrow = {"value": 1.05, "ci": [1.05 / 1.1, 1.05 * 1.1], "rounds": [3, 3]}
