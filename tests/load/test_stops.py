@@ -135,8 +135,10 @@ def test_a_stop_ends_the_wait_for_another_attempt(tmp_path: Path) -> None:
 
 DRIVER = """
 import subprocess, sys, time
-from driver.run.launcher import _env
-print(subprocess.Popen(sys.argv[1:], env=_env(), start_new_session=True, stderr=subprocess.DEVNULL).pid, flush=True)
+from pathlib import Path
+from driver.run.launcher import Locust
+env = Locust(scenario="concurrent_4", options={}, request_extras={}, log=Path("load.log")).env()
+print(subprocess.Popen(sys.argv[1:], env=env, start_new_session=True, stderr=subprocess.DEVNULL).pid, flush=True)
 time.sleep(60)
 """
 
