@@ -18,6 +18,7 @@ from load.options import add_options, capture_dir, check, check_users, failure_e
 from load.session import Session
 from load.state import State, attach, state_of
 from load.web import tab
+from records.exit_codes import ExitCode
 from records.redaction import client_key
 
 log = logging.getLogger("enginebench")
@@ -43,7 +44,7 @@ def usage_error(message: str) -> NoReturn:
     sys.stderr.write(f"enginebench: {message}\n")
     sys.stderr.flush()
     # Straight out: Locust would print the traceback of a SystemExit inside a greenlet.
-    raise SystemExit(2)
+    raise SystemExit(ExitCode.USAGE)
 
 
 def _on_parser(parser: Any, **_: Any) -> None:
@@ -205,7 +206,9 @@ def _on_test_stop(environment: Any, **_: Any) -> None:
 def exit_code(session: Session) -> int:
     """0, or Locust's --exit-code-on-error where a measured request failed; never 0 where the capture is not whole."""
     code = failure_exit_code(session.options)
-    return code or 1 if session.failure else code if session.failed else 0
+    if session.failure:
+        return code or ExitCode.REGRESSION
+    return code if session.failed else ExitCode.DONE
 
 
 def _on_user_error(user_instance: Any, exception: BaseException, **_: Any) -> None:

@@ -1,9 +1,8 @@
-"""Keeps nights from harming each other: a lock, a time limit, and a hook that cannot hang the night."""
+"""Guards a night: one at a time, a time limit, and a notification hook that cannot block it."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from types import FrameType
 
 from nightly.errors import NightError, TimeLimitError
 from records import JsonObject
+from records.lock import LockedError, exclusive
 
 HOOK_TIMEOUT_S = 60.0
 
@@ -26,25 +26,19 @@ def only_one(path: Path) -> Iterator[None]:
     """Hold the lock of the nightly comparison. The lock ends with its process, however that ends.
 
     Raises:
-        NightError: another one holds it (exit code 4), naming it.
+        NightError: another process holds it (exit code 4); the message names the process.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = re.sub(r"[^ -~]", "", lock.read(80))
-            raise NightError(f"another nightly comparison is running ({holder or 'unknown'}); lock {path}") from None
-        lock.truncate(0)
-        lock.write(f"pid {os.getpid()}")
-        lock.flush()
-        yield
+    try:
+        with exclusive(path):
+            yield
+    except LockedError as holder:
+        raise NightError(f"another nightly comparison is running ({holder}); lock {path}") from None
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeLimitError` inside the block after so many seconds; None or another thread than the main: no limit."""
+    """Raise `TimeLimitError` inside the block after `seconds`. No limit for None, or outside the main thread."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -66,7 +60,7 @@ def parse_duration(text: str) -> float:
     """Seconds of `90`, `90s`, `45m`, `3h`.
 
     Raises:
-        ValueError: something else, or nothing positive.
+        ValueError: another format, or not positive.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not match or float(match[1]) <= 0:
@@ -75,10 +69,10 @@ def parse_duration(text: str) -> float:
 
 
 def notify(command: str, message: JsonObject, *, timeout_s: float = HOOK_TIMEOUT_S) -> str | None:
-    """Run a hook with a JSON object on its standard input; no shell ever sees a name that came from a run.
+    """Run a hook with a JSON object on its standard input; without a shell, since a run chooses the names in it.
 
     Returns:
-        What went wrong in one line, None where nothing did. A hook never changes how the night ended.
+        What went wrong, in one line; None if the hook succeeded. A hook never changes the night's result.
     """
     try:
         arguments = shlex.split(command)

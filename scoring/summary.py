@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from records import JsonObject
+from records.exit_codes import ExitCode
 from records.percentiles import BEYOND, PERCENTILES
 from scoring.metrics import WITHIN_RUN
 from scoring.speed.verdicts import TOO_FEW_ROUNDS
 from scoring.statistics.verdict import FEWEST_ROUNDS
-
-DONE, FAILED_REQUESTS, VOID = 0, 1, 3
-"""Exit codes (of design): done, requests failed, void."""
 
 
 def verdict(comparison: JsonObject, families: JsonObject) -> JsonObject:
@@ -41,7 +39,7 @@ def verdict(comparison: JsonObject, families: JsonObject) -> JsonObject:
         "quality": answers,
         "families": families,
         "caveats": _caveats(comparison),
-        "exit_code": VOID if void else FAILED_REQUESTS if errors else DONE,
+        "exit_code": int(ExitCode.VOID if void else ExitCode.REGRESSION if errors else ExitCode.DONE),
     }
 
 
@@ -105,8 +103,8 @@ def _caveats(comparison: JsonObject) -> list[str]:
         if cells := _withheld(comparison, percent):
             withheld.setdefault(", ".join(cells), []).append(f"p{percent}")
     if withheld:
-        told = "; ".join(f"{', '.join(percents)} of {cells}" for cells, percents in withheld.items())
-        caveats.append(f"Percentiles with fewer than {BEYOND} requests beyond them are withheld: {told}.")
+        percentiles = "; ".join(f"{', '.join(percents)} of {cells}" for cells, percents in withheld.items())
+        caveats.append(f"Percentiles with fewer than {BEYOND} requests beyond them are withheld: {percentiles}.")
     if any(line["kind"] == "A/B" for line in comparison["divergence"]) and not any(
         line["kind"] == "A/A" for line in comparison["divergence"]
     ):

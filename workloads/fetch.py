@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from records import write_json
+from records import write_json, write_text
 from workloads import DATA_SETS
 from workloads.problem_sets import DataSet, Source, TaskError, check, default_data_dir, fetch_note, to_problem
 
@@ -156,20 +156,16 @@ def _check(data_set: DataSet, rows: list[Row], where: str) -> None:
 
 def _keep(path: Path, data_set: DataSet, rows: list[Row], revision: str | None, source: str) -> FetchResult:
     """Write the copy, then its note; a reader sees the old copy or the whole new one."""
-    content = "".join(json.dumps(_kept(row)) + "\n" for row in rows).encode("ascii")
-    result = FetchResult(path, len(rows), hashlib.sha256(content).hexdigest(), revision, source, fetched=True)
+    content = "".join(json.dumps(_kept(row)) + "\n" for row in rows)
+    result = FetchResult(path, len(rows), hashlib.sha256(content.encode()).hexdigest(), revision, source, fetched=True)
     note = path.with_suffix(".fetch.json")
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
         note.unlink(missing_ok=True)  # an old note would contradict the new copy
-        temporary.replace(path)
+        write_text(path, content)
         write_json(note, {key: value for key, value in asdict(result).items() if key not in ("path", "fetched")})
     except OSError as error:
         raise TaskError(f"{path}: {data_set.name} can't be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
     return result
 
 

@@ -20,6 +20,7 @@ from driver.profile.read import Cell
 from driver.run.engine_deaths import mark_engine_gone
 from driver.run.pinning import pinned
 from records import CellFolder, read_json, set_aside
+from records.exit_codes import ExitCode
 from records.redaction import KNOWN_SECRETS, known_secrets, scrub_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,8 +28,6 @@ STOP_GRACE_S = 5.0
 """How long the load process may take to write its last files once its requests have been drained."""
 DEATH_LAG_S = 1.0
 """How long after its end an engine may still look alive."""
-USAGE = 2
-"""Plain locust's exit code for options that cannot be used; scenario.json is then that of an earlier attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ class LoadResult:
     exit_code: int
     complete: bool
     why: str
-    """Why it is not complete, where it is not."""
+    """Why the capture is incomplete; empty if it is complete."""
     engine_died: bool
 
 
@@ -171,10 +170,11 @@ def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[
 
 
 def _why_incomplete(folder: CellFolder, code: int, log: Path) -> str:
-    """The load's own reason; where it did not come to one, the last error of its log, or its signal."""
+    """The load's own reason; without one, its signal or the last error of its log."""
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
-    if code == USAGE:
+    if code == ExitCode.USAGE:
+        # scenario.json is that of an earlier attempt.
         refused = [line.partition(": error: ")[2] for line in _lines(log) if ": error: " in line]
         return refused[0] if refused else last_line(log)
     with contextlib.suppress(OSError, ValueError):
@@ -199,9 +199,9 @@ def _stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
 
 
 def last_line(path: Path) -> str:
-    """The last line of a log that says anything, without this tool's name, for a one-line error."""
-    told = next((line.strip() for line in reversed(_lines(path)) if line.strip()), f"nothing in {path}")
-    return told.removeprefix("enginebench: ")
+    """The last line of a log that is not blank, without this tool's name, for a one-line error."""
+    text = next((line.strip() for line in reversed(_lines(path)) if line.strip()), f"nothing in {path}")
+    return text.removeprefix("enginebench: ")
 
 
 def _lines(path: Path) -> list[str]:

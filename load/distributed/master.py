@@ -18,6 +18,7 @@ from load.options import UsageError, capture_dir, check, check_users, failure_ex
 from load.scenario_json import distributed_fields
 from load.state import state_of
 from records import Phase, Record
+from records.exit_codes import ExitCode
 from workloads import TaskError, load_prompts
 
 log = logging.getLogger("enginebench")
@@ -69,7 +70,7 @@ def start(environment: Any) -> None:
         if environment.web_ui is not None:
             # The page and the workers stay, for another try; for Locust no test has begun.
             raise gevent.GreenletExit from None
-        environment.process_exit_code = 2
+        environment.process_exit_code = int(ExitCode.USAGE)
         gevent.spawn(runner.quit)
         return
     state.progress = Progress(capture, clients, runner.target_user_count)
@@ -212,7 +213,7 @@ def finish(environment: Any) -> None:
         progress.fail(str(error))
         log.error("%s", error)
     progress.capture.close()
-    environment.process_exit_code = failure_exit_code(options) if progress.failed else 0
+    environment.process_exit_code = failure_exit_code(options) if progress.failed else int(ExitCode.DONE)
     state.progress = None
     assert state.join_guard is not None
     state.join_guard.open()

@@ -15,6 +15,7 @@ from load.schedule.tickets import Shard
 from load.session import Session
 from load.state import state_of
 from records import Record
+from records.exit_codes import ExitCode
 
 log = logging.getLogger("enginebench")
 
@@ -41,7 +42,7 @@ def shard(environment: Any) -> Shard:
 
 def _on_refused(environment: Any, msg: Any, **_: Any) -> None:
     log.error("the master refuses this worker: %s", msg.data["reason"])
-    environment.process_exit_code = 2
+    environment.process_exit_code = int(ExitCode.USAGE)
     # Not here: this greenlet takes the master's messages.
     gevent.spawn(environment.runner.quit)
 
