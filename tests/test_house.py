@@ -6,10 +6,11 @@ from pathlib import Path
 
 from tests import house
 from tests.house import Module, product
+from tests.test_dependencies import ROOT
 
 
 def module(name: str, *imports: str) -> Module:
-    path = house.ROOT / Path(*name.split(".")).with_suffix(".py")
+    path = ROOT / Path(*name.split(".")).with_suffix(".py")
     return Module(name, path, 1, frozenset(imports))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from driver.run.engine_setup import request_extras
 from driver.run.launcher import Load, LoadResult, run_load
 from driver.run.plan import Life
 from driver.run.progress import Display
-from driver.run.resume import missing_prompts
 from engines import Engine, RunningEngine
-from records import CellFolder, RoundFolder, RunFolder, read_records
+from records import ASKED_AGAIN, CellFolder, RoundFolder, RunFolder, read_records
+from workloads import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +105,19 @@ def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -
     missing = folder.path / "prompts.missing.jsonl"
     tasks.write_prompts(missing, prompts)
     return missing, owed
+
+
+def missing_prompts(folder: CellFolder, prompts: Iterable[Prompt], samples: int) -> list[Prompt]:
+    """The measured prompts that lack one of their samples in the capture; the warm-up prompts as they are.
+
+    An error that the engine itself gave is an answer and is not asked again; a request cut by the end of the run, of
+    the engine or of the connection is.
+    """
+    answered: dict[str, set[int]] = {}
+    if folder.requests.exists():
+        for record in read_records(folder.requests):
+            if record.measured and (record.ok or (record.error or {}).get("kind") not in ASKED_AGAIN):
+                answered.setdefault(record.prompt_id, set()).add(record.sample)
+    return [
+        prompt for prompt in prompts if prompt.pool == "warmup" or len(answered.get(prompt.prompt_id, set())) < samples
+    ]

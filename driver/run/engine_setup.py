@@ -1,4 +1,4 @@
-"""From what a profile says of an engine to an `Engine` that can be started."""
+"""Makes an `Engine` from its section of the profile, and describes its weights."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from driver.errors import BenchError, ExitCode
 from driver.profile.read import EngineSection, Profile, resolve_model
 from driver.run.progress import Display
 from engines import Engine, EngineConfig, EngineError, create
-from engines.weights.convert import convert
+from engines.files import sha256
+from engines.weights.convert import convert, source_files, source_sha256
+from records import JsonObject, read_json
 from records.redaction import client_key
 
 
 def make_engine(section: EngineSection, profile: Profile, display: Display) -> Engine:
-    """The engine, with the files that its start needs looked at; a model `convert:DIR` is converted now.
+    """Create the engine and check the files that it needs. Converts a model `convert:DIR` first.
 
     Raises:
-        BenchError: something is missing, or can't be converted; or the key for the requests can't be sent.
+        BenchError: a file is missing, the model cannot be converted, or the API key is not valid in a header.
     """
     try:
         # The load sends it to every engine, and would refuse it only once that is up.
@@ -47,7 +49,7 @@ def model_path(section: EngineSection, display: Display) -> Path | None:
 
 
 def _model_in(command: tuple[str, ...]) -> Path | None:
-    """The model that a command line names: a GGUF file or a Hugging Face folder. Its hash shows the same weights."""
+    """The model that a command line names: a GGUF file or a Hugging Face folder."""
     for word in command[1:]:
         path = from_here(word.rpartition("=")[2])
         if (path.suffix == ".gguf" and path.is_file()) or (path / "config.json").is_file():
@@ -101,3 +103,34 @@ def request_extras(engine: Engine, section: EngineSection, profile: Profile, *, 
 def from_here(path: Path | str) -> Path:
     """A path of the profile is taken from where the command was typed; the engine itself runs elsewhere."""
     return Path(path).expanduser().absolute()
+
+
+_hashes: dict[tuple[tuple[str, int, int], ...], str] = {}
+"""File hashes, cached per process by path, size and mtime."""
+
+
+def describe_weights(model: Path | None) -> JsonObject | None:
+    """File or folder, its size and SHA-256, and the hash of the source it was converted from (None: unknown).
+
+    A folder's hash is that of the sorted names and contents of its weight, configuration and tokenizer files.
+    """
+    if model is None or not model.exists():
+        return None
+    files = [model] if model.is_file() else source_files(model)
+    key = tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    if key not in _hashes:
+        _hashes[key] = sha256(model) if model.is_file() else source_sha256(files)
+    return {
+        "path": model.name,
+        "bytes": sum(size for _, size, _ in key),
+        "sha256": _hashes[key],
+        "source_sha256": _converted_from(model),
+    }
+
+
+def _converted_from(model: Path) -> str | None:
+    try:
+        source = read_json(model.with_name(model.name + ".provenance.json")).get("source_sha256")
+    except (OSError, ValueError):
+        return None
+    return str(source) if source else None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from driver.run.weights_identity import describe_weights
+from driver.run.engine_setup import describe_weights
 from engines import EngineError
 from engines.weights.check import check_gguf, read_weights, shape_once_converted
 from engines.weights.convert import convert
