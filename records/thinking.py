@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-TAGS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
-"""The tags of thoughts inside the text itself."""
+TAGS = (
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<seed:think>", "</seed:think>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|channel|>analysis", "<|channel|>final"),
+)
+"""The tags of thoughts inside the text itself: Qwen and DeepSeek, Magistral, others, Seed, Kimi, gpt-oss."""
 
 
 def holds_thought(text: str, reasoning: str) -> bool:

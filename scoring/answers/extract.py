@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from scoring.answers.numbers import LONGEST, numbers, plain, value, value_of_plain
+from records.thinking import TAGS
+from scoring.answers.numbers import LONGEST, NEGATIVE, numbers, plain, value, value_around, value_of_plain
 
-GRADER_VERSION = "1"
+GRADER_VERSION = "2"
 
 
 class Method(StrEnum):
@@ -62,7 +63,10 @@ def grade(task: str, completion: str, gold: str | None, finish_reason: str | Non
         finish_reason: as told by the engine; "length" makes an answer that is not closed truncated and wrong.
     """
     text = answer_part(completion)
-    found = None if text is None else _find(text)
+    as_text = gold is not None and value(gold.rpartition("####")[2]) is None
+    found = (
+        None if text is None else (_boxed(text) or _stated_text(text, gold or "") if as_text else None) or _find(text)
+    )
     cut = finish_reason == "length"
     if found is None or (cut and not found.closed):
         return Grade(False, False, None, Method.NONE, cut)
@@ -82,14 +86,18 @@ def _folded(text: str) -> str:
     return re.sub(r"[\s()*.]+", "", text).casefold()
 
 
+# gpt-oss without its special tokens: "analysisWe need ...assistantfinal18".
+_THOUGHT_BEGINS = re.compile("|".join(re.escape(begin) for begin, _ in TAGS) + r"|\Aanalysis(?=[A-Z])")
+_THOUGHT_ENDS = re.compile("|".join(re.escape(end) for _, end in TAGS) + "|assistantfinal")
 _SPECIAL = re.compile(r"<[|｜][^<>|｜\n]{1,64}[|｜]>")
 _RUN_ON = re.compile(r"\n(?:Question|Problem):")
 
 
 def answer_part(completion: str) -> str | None:
     """The text without thinking, special tokens and a problem that the model made up next; None if it never answers."""
-    _, _, text = completion.rpartition("</think>")
-    if "<think>" in text:
+    ends = deque(_THOUGHT_ENDS.finditer(completion), maxlen=1)
+    text = completion[ends[0].end() :] if ends else completion
+    if _THOUGHT_BEGINS.search(text):
         return None
     text = _SPECIAL.sub("", text)
     # A model may restate its problem first: only behind something that can be an answer is it the next problem.
@@ -132,7 +140,8 @@ def _boxed(text: str) -> _Found | None:
 
 
 _HASH_LINE = re.compile(r"^[ \t>*]*####+[ \t]*([^\n]{1,120})$", re.MULTILINE)
-_HASH_ANSWER = re.compile(r"[\s=]*(?!\d+[.)]\s+\S)[^\w\s][^A-Z]*|[\s=]*(?!\d+[.)]\s+\S)\d[^A-Z]*")
+# Words with a capital make a heading; a unit of capitals, such as L or MB, does not.
+_HASH_ANSWER = re.compile(r"[\s=]*(?!\d+[.)]\s+\S)[^A-Za-z\s_][^A-Z]*(?:(?<![A-Za-z])[a-z]?[A-Z]{1,3}\b\W*)?")
 
 
 def _hash_line(text: str) -> _Found | None:
@@ -161,8 +170,45 @@ _FILLER = frozenset(
     {"the", "about", "approximately", "around", "roughly", "simply", "just", "exactly", "therefore", "thus", "then"}
     | {"equal", "equals", "to", "is", "x", "n"}
 )
-_ANOTHER_VALUE = re.compile(r"\s*(?:or|and|to|and/or|,|;|-|或)\s*[-+]?\d")
+_ANOTHER_VALUE = re.compile(
+    r"\s*(?:(?:or|and|to|and/or|,|;|或)\s*[-+]?\d|and (?:a|one|two|three)[ -](?:half|halves|third|quarter|fifth|eighth)"
+    r"|(?:[A-Za-z]+ ){1,2}(?:and|or) [-+]?\d"
+    r"|(?:hours?|h|minutes?|days?|weeks?|months?|years?|feet|foot|ft|pounds?|lbs?|dollars?|m|km|kg),? \d)"
+)
+_UNFINISHED = re.compile(r"\s*(?:[+\-*/^][\s(]*|and(?: a)?\s*)")
+"""What a cut left behind a number that would have become another one."""
 _NEGATED = re.compile(r"\bnot\b|n't\b", re.I)
+
+
+_WHY = re.compile(r"\s*(?:[;(]|,\s*(?:the|an?|which|since|because|as|so|where|who)\b|\b(?:because|since)\b)")
+_OPTION = re.compile(r"(?:(?:option|choice|letter|the|simply)\s+)*+(?:\(?([A-Za-z])(?:\)|[.:](?=\s))[\s:]*)?", re.I)
+
+
+def _stated_text(text: str, gold: str) -> _Found | None:
+    """The last "#### ...", "answer is ..." or "Answer: ..." of a completion whose gold is no number.
+
+    Of "(B) Paris, the capital" the answer is B and Paris; `gold` says which of the two was asked for.
+    """
+    starts = [(found.start(1), Method.HASH) for found in deque(_HASH_LINE.finditer(text), maxlen=1)]
+    for word in reversed(deque(_ANSWER_WORD.finditer(text), maxlen=32)):
+        if verb := _IS.match(text, word.end()):
+            starts.append((verb.end(), Method.PHRASE))
+            break
+    for start, method in starts:
+        statement = plain(text[start : start + LONGEST]).lstrip(" \t\r\n*_:#>\"'")
+        option = _OPTION.match(statement)
+        body = option.end() if option else 0
+        end = _SENTENCE_END.search(statement, body)
+        sentence = statement[: end.start()] if end else statement
+        reason = _WHY.search(sentence, body)
+        said = sentence[: reason.start()] if reason else sentence
+        ways = [sentence, said, said[body:]] + ([option[1]] if option and option[1] else [])
+        wanted = _folded(plain(gold[:LONGEST]))
+        matching = [way for way in ways if _folded(way.strip(" \t_'\"")) == wanted]
+        if said.strip():
+            shown = (matching or [said])[0].strip(" \t_'\"")
+            return _Found(shown, None, method, closed=end is not None or reason is not None)
+    return None
 
 
 def _stated(text: str) -> _Found | None:
@@ -183,6 +229,7 @@ def _statement(text: str) -> _Found | None:
     """The number that a sentence states, from behind "answer is" on; None if it states none, or it is unclear which."""
     end = _SENTENCE_END.search(text)
     sentence = text[: end.start()] if end else text
+    sentence = NEGATIVE.sub("-", sentence)
     # "9 * 2 = 18" states 18, "18, since 9 * 2 = 18" the first.
     while (sides := re.match(r"[^,;(=]*=\s*(?=\S)", sentence)) and not re.search(
         r"\b(?:because|since|as|for)\b", sides[0]
@@ -199,7 +246,9 @@ def _statement(text: str) -> _Found | None:
     if _ANOTHER_VALUE.match(behind):
         return _Found(_shown(sentence), None, Method.PHRASE, closed=True)
     closed = bool(re.match(r"[.,]?[^\d.,]", behind + (text[end.start() :] if end else "")))
-    return _Found(_shown(first[0]), value_of_plain(first[0]), Method.PHRASE, closed)
+    closed = closed and _UNFINISHED.fullmatch(behind + (text[end.start() :] if end else "")) is None
+    number = value_around(sentence, first.start(), first.end())
+    return _Found(_shown(first[0] if number is not None else sentence), number, Method.PHRASE, closed)
 
 
 def _last_number(text: str) -> _Found | None:

@@ -36,6 +36,7 @@ _LATEX = _rules(
     (r"\\{2,}(?=[a-zA-Z$%,!])", r"\\"),  # escaped twice on its way
     (_GROUP % r"(?:\{,\}|\\[,;:! ]|,\\!)", ","),  # 1{,}000 and 1\,000
     (r"\{,\}", ","),
+    (r"\\(?:pounds|euro|texteuro|yen|textyen|textsterling)(?![a-zA-Z])", ""),
     (r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree|\\[!%#]|%", ""),
     (r"\\(?:text|math|mbox)[a-z]*\s*\{([^{}\\]*)\}", r" \1 "),
     (r"\\(?:text|math|operatorname|mbox|hbox|emph|underline|boldsymbol|bm|boxed|fbox)[a-z]*\*?(?=\s*\{)", ""),
@@ -71,7 +72,10 @@ def plain(text: str) -> str:
 
 _THOUSANDS = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{2,3})*,\d{3}(?![\d,])")
 _SPACED = re.compile(r"(?<![\d.,] )(?<![\d.])\d{1,3}(?: \d{3})+(?! ?\d)")
+NEGATIVE = re.compile(r"\b(?:[Mm]inus|[Nn]egative)\s+(?=[\d.])")
 _WHOLE = _rules(
+    (NEGATIVE.pattern, "-"),
+    (r"^\s*[A-Za-z][A-Za-z ]*:\s*(?=\S)", ""),  # a label: Total: 18
     (r"^\s*\(?[A-E]\)\s*(?=\S)", ""),  # the letter of an option before its value
     (r"(?<=\w)\s*\(\s*[A-Za-z]{2,}[^()]*\)[\s.]*$", ""),  # a remark behind, such as (mod 1000)
     (r"(?<=[A-Za-z])\s*\^\s*\(?[23]\)?", ""),  # cm^2
@@ -82,11 +86,22 @@ _WHOLE = _rules(
 )
 _WHOLE_HOUR = re.compile(r"(?<![\d:])(\d{1,2}):00(?![\d:])")
 _CORE = re.compile(rf"([^\d(+\-.{_FRAC}{_SQRT}]*)([\d\s+\-*/^().{_FRAC}{_SQRT}]*)(\D*)", re.DOTALL)
+_OPERATORS = f"+-*/^().{_FRAC}{_SQRT}"
+# Spaces before a parenthesis begin a remark: 18 (16 + 2).
+_MORE_OF_IT = re.compile(rf"(?:[\d+\-*/^().{_FRAC}{_SQRT}]|\s+(?![\s(])|[xX](?=\s*\d))*")
 _SCALES = {"hundred": 100, "thousand": 1000, "k": 1000, "million": 10**6, "billion": 10**9}
 _NO_UNIT = re.compile(
     r"[<>≤≥≠!\\^=:;|_\u0370-\u03ff]|\b(?:and|or|not|sqrt|log|ln|sin|cos|tan)\b|^\s*[a-ik-z]\s*$", re.I
 )
-_UNITS_OF_ONE_LETTER = frozenset("mghlsdftkwcp")
+_UNITS_OF_ONE_LETTER = frozenset("mghlsdftkwcpLCFNWVA")
+_RELATION = re.compile(r"[<>≤≥≠]|\\(?:[gl]eq?q?|[gl]eqslant|neq?|gt|lt|not|log|ln|sin|cos|tan|sqrt)(?![a-zA-Z])")
+# What follows a number and makes it another one: 18x, 18\\pi, 18!, 18 > n; but not </answer>.
+_FACTOR = re.compile(
+    r"!|\s*(?:[_^\u0370-\u03ff>≤≥≠]|<(?!/?[A-Za-z_|]{2})|\\(?:[a-z]*pi|sqrt|theta|alpha|beta|lambda|log|ln|sin|cos|tan"
+    r"|[gl]eq?q?|neq?)(?![a-zA-Z]))"
+)
+_VARIABLE = re.compile(r"(?<![A-Za-z])[A-Za-z]$|\\[a-z]+$")
+_WORD = re.compile(r"\s*([A-Za-z]+)(?![A-Za-z])")
 
 
 def value(text: str) -> Fraction | None:
@@ -116,6 +131,33 @@ def value_of_plain(text: str) -> Fraction | None:
         return None
     number = _Expression(core.strip().rstrip("+-*/^(., ")).value()
     return None if number is None else number * scale
+
+
+def value_around(text: str, start: int, end: int) -> Fraction | None:
+    """The whole value of which the number at `start:end` of a `plain` text is a part; None if it is no one number.
+
+    `2^(3)` is 8 and `3*6` is 18; `18x`, `n > 18` and `18!` are other values than 18.
+    """
+    lead = text[:start]
+    inside = lead.rstrip(_OPERATORS + " \t")
+    if _RELATION.search(lead) or (_VARIABLE.search(inside) and re.match(r"\s*[+\-*/^]", lead[len(inside) :])):
+        return None
+    more = _MORE_OF_IT.match(text, end)
+    stop = end + len(more[0].rstrip()) if more else end
+    if _FACTOR.match(text, stop):
+        return None
+    word = _WORD.match(text, stop)
+    # A letter behind a number is a variable, unless it is a unit; "18 a day" holds an article.
+    if word and len(word[1]) == 1 and _no_unit(word[1]) and (word.start(1) == stop or word[1] not in "aAI"):
+        return None
+    whole = lead[len(inside) :].lstrip("*/^). \t") + text[start:stop]
+    whole = re.sub(r"^[+-]\s+", "", whole).rstrip("+-*/^(., \t")
+    opened, closed = whole.count("("), whole.count(")")
+    if closed > opened:
+        whole = whole.rstrip(") .*") + ")" * (opened - whole.rstrip(") .*").count(")"))
+    elif opened > closed and whole.startswith("("):
+        whole = whole[opened - closed :]
+    return value_of_plain(whole)
 
 
 def _no_unit(words: str) -> bool:

@@ -184,6 +184,51 @@ CASES = [
     (r"Therefore, the final answer is: $\boxed{290}$. I hope it is correct.", "290", RIGHT),
     (r"It is \boxed{18}. As asked, it is within \boxed{answer}, as \boxed{\text{your final answer}}.", "18", RIGHT),
     (r"\boxed{...}", "18", WRONG),
+    # A phrase states the whole value or none.
+    ("The answer is 18x.", "18", WRONG),
+    ("The answer is $18\\pi$.", "18", WRONG),
+    ("The answer is $2\\sqrt{3}$.", "2", WRONG),
+    ("The answer is $\\sqrt{16}$.", "4", RIGHT),
+    ("The answer is n > 18.", "18", WRONG),
+    ("The answer is $n \\ge 18$.", "18", WRONG),
+    ("The answer is $x + 18$.", "18", WRONG),
+    ("The answer is 18!.", "18", WRONG),
+    ("The answer is 18!", "18", RIGHT),
+    ("The answer is 18 and a half.", "18", WRONG),
+    ("The answer is 18 dollars and 50 cents.", "18", WRONG),
+    ("The answer is 18 hours 30 minutes.", "18", WRONG),
+    ("The answer is 18 eggs and they cost 3 dollars each.", "18", RIGHT),
+    ("The answer is 18 a day.", "18", RIGHT),
+    ("The answer is 18 (9 * 2).", "18", RIGHT),
+    ("The answer is 18</answer>", "18", RIGHT),
+    ("The answer is $2^{3}$.", "8", RIGHT),
+    ("The answer is $2^{3}$.", "2", WRONG),
+    ("The answer is 3*6, which is 18.", "3", WRONG),
+    ("The answer is 3*6, which is 18.", "18", RIGHT),
+    ("The answer is 20 - 2.", "18", RIGHT),
+    ("The answer is negative 5.", "-5", RIGHT),
+    ("The answer is negative 5.", "5", WRONG),
+    ("\\boxed{\\text{minus } 5}", "5", WRONG),
+    ("\\boxed{\\text{minus } 5}", "-5", RIGHT),
+    # Units and labels fall away.
+    ("\\boxed{18^\\circ\\text{C}}", "18", RIGHT),
+    ("\\boxed{18°F}", "18", RIGHT),
+    ("\\boxed{18\\text{ L}}", "18", RIGHT),
+    ("The answer is 18 N.", "18", RIGHT),
+    ("\\boxed{\\pounds18}", "18", RIGHT),
+    ("\\boxed{\\text{Total: } 18}", "18", RIGHT),
+    ("\\boxed{\\text{Total: } 18, \\text{Rest: } 3}", "18", WRONG),
+    ("#### 18 L\n", "18", RIGHT),
+    ("#### 18 MB\n", "18", RIGHT),
+    # Thoughts are no answers, under whatever mark.
+    ("[THINK]maybe \\boxed{18} but", "18", WRONG),
+    ("<|channel|>analysis<|message|>maybe \\boxed{18} but", "18", WRONG),
+    ("<thinking>maybe \\boxed{18} but", "18", WRONG),
+    ("◁think▷maybe \\boxed{18} but", "18", WRONG),
+    ("analysisWe try \\boxed{18} but", "18", WRONG),
+    ("[THINK]\\boxed{3}[/THINK]The answer is 18.", "18", RIGHT),
+    ("<|channel|>analysis<|message|>3<|end|><|start|>assistant<|channel|>final<|message|>\\boxed{18}", "18", RIGHT),
+    ("analysisWe try 3.assistantfinalThe answer is 18.", "18", RIGHT),
 ]
 
 
@@ -218,6 +263,8 @@ def test_the_place_that_says_most_about_intent_is_read_first(completion: str, me
         ("The answer is 18", False, True),
         ("The answer is 18.", False, True),
         ("The answer is 18 doll", True, False),
+        ("The answer is 18 +", False, True),
+        ("The answer is $18^{", False, True),
         ("which makes 18 dollars in", False, True),
         ("<think>18", False, True),
         ("", False, True),
@@ -251,6 +298,33 @@ def test_a_box_that_holds_an_essay_is_no_number() -> None:
 def test_a_gold_that_is_no_number_is_compared_as_text() -> None:
     assert grade("jsonl", r"So it is \boxed{\text{Paris}}.", "paris").correct
     assert not grade("jsonl", r"So it is \boxed{\text{London}}.", "paris").correct
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "correct"),
+    [
+        ("Answer: B", "B", True),
+        ("**Answer:** (B)", "B", True),
+        ("The answer is B) Paris.", "B", True),
+        ("The answer is (B) Paris.", "Paris", True),
+        ("The answer is Paris, the capital of France.", "paris", True),
+        ("The capital of 3 states. Answer: **Paris**.", "Paris", True),
+        ("#### Paris", "Paris", True),
+        ("Answer: B", "C", False),
+        ("The answer is not B.", "B", False),
+        ("The answer is A dog.", "A", False),
+        ("The answer is Paris or London.", "Paris", False),
+        ("The answer is Paris, London.", "Paris", False),
+        (r"Answer: B, so \boxed{C}", "B", False),
+    ],
+)
+def test_a_text_gold_is_found_in_a_phrase(completion: str, gold: str, *, correct: bool) -> None:
+    verdict = grade("jsonl", completion, gold)
+    assert (verdict.correct, verdict.strict) == (correct, correct), verdict
+
+
+def test_a_text_answer_that_was_cut_is_truncated() -> None:
+    assert grade("jsonl", "Answer: Par", "Paris", "length").truncated
 
 
 def test_no_gold_is_never_met() -> None:
