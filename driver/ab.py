@@ -178,8 +178,11 @@ def _engine(asked: Asked, number: int, name: str) -> Values:
 def _named_engine(side: str) -> Values | None:
     """The engine that PROFILE:ENGINE names; None where the text is something else."""
     profile_name, colon, wanted = side.rpartition(":")
-    if not colon or " " in side or not find_profile(profile_name).is_file():
-        return None
+    try:
+        if not colon or " " in side or not find_profile(profile_name).is_file():
+            return None
+    except OSError:
+        return None  # too long for a file's name
     profile = load_profile(profile_name)
     for section in profile.engines:
         if section.name == wanted:

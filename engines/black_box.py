@@ -35,18 +35,19 @@ class BlackBox(Engine):
 
     def read_back(self) -> ReadBack:
         props = self.get("/props")
-        settings = props.get("default_generation_settings") or {}
+        settings = props.get("default_generation_settings")
         served = self.served_model()
-        model = served.get("id")
+        model, template = _text(served.get("id")), _text(props.get("chat_template"))
         version = self.get("/version").get("version")
-        build, server = props.get("build_info"), self.server()
+        build, server = _text(props.get("build_info")), self.server()
+        context = settings.get("n_ctx") if isinstance(settings, dict) else None
         return ReadBack(
             build=build or (" ".join(filter(None, [server, str(version)])) if version else None),
             # A server may use its model's path as a name; where it lies is nobody's business.
             model=Path(model).name if model else None,
-            context_per_slot=settings.get("n_ctx") or served.get("max_model_len"),
-            slots=props.get("total_slots"),
-            chat_template_sha256=sha256_text(props.get("chat_template")),
+            context_per_slot=_number(context) or _number(served.get("max_model_len")),
+            slots=_number(props.get("total_slots")),
+            chat_template_sha256=sha256_text(template),
             extra={"server": server} if server else {},
         )
 
@@ -69,3 +70,13 @@ class BlackBox(Engine):
             case "vllm" | "sglang":
                 return {**extras, **thinking, "min_p": 0.0, "repetition_penalty": 1.0}
         return extras
+
+
+def _text(value: Any) -> str | None:
+    """A text that a server reports; None where it reports something else."""
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> int | None:
+    """A whole number that a server reports; None where it reports something else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

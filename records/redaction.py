@@ -33,6 +33,8 @@ _COUNT = re.compile(
     r"(max|min|num|new|batched|total|special|prompt|completion|cached|draft)[\w-]*tokens", re.IGNORECASE
 )
 """Names of numbers of tokens."""
+_NUMBER_OF_TOKENS = re.compile(r"[\w-]*tokens[=\s]+\d{1,7}", re.IGNORECASE)
+"""A name and value such as `--tokens 9`: no secret is a small number of tokens."""
 _SWITCH = re.compile(r"^--?(no|hide|show|enable|disable|use|allow|skip|trust|require)-", re.IGNORECASE)
 """Options that take no value although their name looks like a secret's, such as --hide-key."""
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]*(=.*)?", re.DOTALL)
@@ -178,8 +180,13 @@ def shown_argv(words: Iterable[str]) -> list[str]:
     """A command line with its secrets hidden and remembered: values of `--api-key` and the like, headers, settings."""
     shown: list[str] = []
     hiding = first = False
+    before = ""
     for word in words:
-        if hiding and (first or not _OPTION.fullmatch(word)):
+        counts = _NUMBER_OF_TOKENS.fullmatch(f"{before} {word}")
+        before = word
+        if counts:
+            shown.append(word)
+        elif hiding and (first or not _OPTION.fullmatch(word)):
             # The first value of such an option may begin with a dash, and there may be several.
             shown.append(_hide(word))
         else:
@@ -194,6 +201,8 @@ def shown_argv(words: Iterable[str]) -> list[str]:
 
 
 def _shown_word(word: str) -> str:
+    if _NUMBER_OF_TOKENS.fullmatch(word):
+        return word
     setting = _SETTING.fullmatch(word)
     if setting and is_secret_name(setting[1]):
         # A command line, such as `API_KEY=K server`, holds the key in its first word.
@@ -216,7 +225,7 @@ def _shown_word(word: str) -> str:
 def _shown_inner(match: re.Match[str]) -> str:
     name = match[1].rstrip("= \t\n")
     takes_value = match[1].endswith("=") or not _SWITCH.match(name)
-    if not (takes_value and is_secret_name(name)):
+    if not (takes_value and is_secret_name(name)) or _NUMBER_OF_TOKENS.fullmatch(match[0]):
         return match[0]
     quote = match[2][0] if match[2][0] in "'\"" else ""
     return f"{match[1]}{quote}{_hide(match[2].strip(quote) if quote else match[2])}{quote}"

@@ -127,7 +127,9 @@ def compare_run(
 def _judge(run: Run, parts: Parts) -> JsonObject:
     """Give every deciding figure its verdict, over all cells and candidates; returns {speed, answers}, the families."""
     margin = (run.profile.get("gate") or {}).get("threshold") or DEFAULT_SPEED_MARGIN
-    sequential = run.profile.get("rounds") == "auto"
+    # Of two runs joined, it is enough that one of them was looked at after every round.
+    profiles = [run.profile, *((manifest.get("profile") or {}) for manifest in run.manifests.values())]
+    sequential = any(profile.get("rounds") == "auto" for profile in profiles)
     judge_speed(parts.steps, run.baseline, margin, deciding=())
     return {
         "speed": judge_speed(parts.performance, run.baseline, margin, _deciding(run), sequential=sequential),

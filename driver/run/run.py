@@ -12,7 +12,7 @@ from pathlib import Path
 
 from driver.errors import BenchError, ExitCode, Stopped, writing
 from driver.profile.read import Profile
-from driver.run.engine_setup import from_here
+from driver.run.engine_setup import from_here, make_engine
 from driver.run.manifest import has_records, open_manifest
 from driver.run.pinning import are_here
 from driver.run.plan import DEFAULT_OUT, lives, pending
@@ -95,6 +95,10 @@ def _live(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Di
     ):
         if not are_here(cores):
             display.say(f"cores {cores} are not on this machine: what asks for them is not pinned")
+    for section in profile.engines:
+        if section.kind == "command" and any(life.engine == section and pending(folder, life) for life in plan):
+            # A mistyped program of the last engine is reported before the first is measured.
+            make_engine(section, profile, display)
     all_ok, started, began = True, time.monotonic(), time.monotonic()
     # A run that was interrupted has looked at its earlier rounds, and a round that it began has to be finished.
     begun = max((life.round for life in plan if folder.round(life.engine.name, life.round).path.exists()), default=1)

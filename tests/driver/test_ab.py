@@ -140,6 +140,18 @@ def test_a_line_that_makes_no_comparison_is_one_line_and_exit_code_2(
     assert says in told and len(told.splitlines()) == 1
 
 
+def test_a_program_that_is_not_there_is_reported_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli(["ab", PACING, "no-such-server {port}", "--out", str(tmp_path), "--run-id", "r"]) == 4
+    told = capsys.readouterr().err
+    assert "no executable 'no-such-server'" in told and "starting" not in told
+
+
+def test_a_side_that_is_too_long_for_a_file_is_no_profile() -> None:
+    assert profile_values(Asked(("a" * 400 + ":b", "t {port}")))["engines"][0]["kind"] == "command"
+
+
 def test_a_task_without_a_number_is_asked_whole() -> None:
     assert parse_answers("arithmetic") == ("arithmetic", None)
     with pytest.raises(BenchError):

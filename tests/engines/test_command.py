@@ -62,6 +62,22 @@ def test_a_server_of_any_kind_is_started_probed_and_gone(tmp_path: Path) -> None
     assert pid and not psutil.pid_exists(pid) and alive.processes_left == 0
 
 
+def test_a_report_of_another_type_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = command(*PACING)
+    junk: dict[str, dict[str, Any]] = {
+        "/props": {
+            "default_generation_settings": ["x"],
+            "total_slots": "4",
+            "chat_template": 5,
+            "build_info": {"a": 1},
+        },
+        "/v1/models": {"data": [{"id": 5, "owned_by": ["x"], "max_model_len": "many"}]},
+    }
+    monkeypatch.setattr(engine, "get", lambda path: junk.get(path, {}))
+    told = engine.read_back()
+    assert (told.build, told.model, told.context_per_slot, told.slots, told.chat_template_sha256) == (None,) * 5
+
+
 def test_what_a_server_does_not_report_is_unknown(tmp_path: Path) -> None:
     engine = python(SERVE)
     with running(engine, tmp_path / "server.log", ready_timeout_s=20):

@@ -183,3 +183,9 @@ def test_a_command_line_in_one_word_shows_no_secret(word: str, shown: str) -> No
 def test_the_key_before_a_program_is_scrubbed_from_its_log() -> None:
     shown_argv([f"API_KEY={S} server --port 1"])
     assert scrub(f"invalid key {S}.") == "invalid key ***."
+
+
+def test_a_small_number_of_tokens_is_no_secret() -> None:
+    words = ["server", "--tokens", "9", "--slot-tokens=512", "sh -c 'server --tokens 9'"]
+    assert shown_argv(words) == words
+    assert shown_argv(["--tokens", S, "--token", "9"]) == ["--tokens", "***", "--token", "***"]

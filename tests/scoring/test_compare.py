@@ -114,6 +114,16 @@ def test_rounds_that_were_looked_at_one_by_one_are_judged_by_the_stricter_bounds
     assert not auto["verdict"]["void"]
 
 
+def test_two_runs_are_judged_by_looks_where_either_was_looked_at_every_round(tmp_path: Path) -> None:
+    run = perf_run(rounds=4, ratio=0.5, run_noise=0.005)
+    fixed = run.write(tmp_path / "fixed")
+    run.profile["rounds"], run.manifest["rounds_done"] = "auto", 4
+    auto = run.write(tmp_path / "auto")
+    for pair in ((fixed, auto), (auto, fixed)):
+        both = compare_runs(*pair, created="now")
+        assert both["verdict"]["families"]["speed"]["method"] == "Holm over group-sequential looks"
+
+
 def test_an_open_figure_says_how_many_rounds_would_decide_it(tmp_path: Path) -> None:
     comparison = compare(perf_run(rounds=3, ratio=0.97, run_noise=0.02).write(tmp_path / "run"), created="now")
     deciding = [
