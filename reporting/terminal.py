@@ -32,6 +32,7 @@ _STYLES = {"faster": "green", "better": "green", "slower": "red", "worse": "red"
 _STATES = {"Void": "bold red", "Fair": "bold"}
 _AUDIT_STYLES = {"fail": "bold red", "warn": "yellow", "unknown": "yellow"}
 _EVIDENCE_ROWS = 12
+_EVIDENCE_CHARACTERS = 320
 
 
 def summary(comparison: JsonObject, *, width: int | None = None, plain: bool | None = None) -> str:
@@ -156,7 +157,7 @@ def _speed_table(view: View, cells: list[str] | None) -> Table:
         first = [Text(safe(cells[i]) if cells[i] not in cells[:i] else "")] if cells else []
         figures = [Text(metric_name(row["metric"])), Text(_figure(row, view.baseline))]
         for candidate in view.candidates:
-            figures += [Text(_figure(row, candidate)), _ratio(row, candidate)]
+            figures += [Text(_figure(row, candidate)), _ratio(view, row, candidate)]
         table.add_row(*first, *figures)
     return table
 
@@ -170,7 +171,7 @@ def _speed_lines(view: View, width: int) -> Iterator[Text]:
         yield Text(f"  {metric_name(row['metric'])}")
         yield Text(f"    {safe(view.baseline, 30)} {_figure(row, view.baseline)}")
         for candidate in view.candidates:
-            figure, ratio = Text(f"    {safe(candidate, 30)} {_figure(row, candidate)}  "), _ratio(row, candidate)
+            figure, ratio = Text(f"    {safe(candidate, 30)} {_figure(row, candidate)}  "), _ratio(view, row, candidate)
             if figure.cell_len + ratio.cell_len <= width:
                 yield figure + ratio
             else:
@@ -178,9 +179,11 @@ def _speed_lines(view: View, width: int) -> Iterator[Text]:
                 yield Text("      ") + ratio
 
 
-def _ratio(row: JsonObject, candidate: str) -> Text:
+def _ratio(view: View, row: JsonObject, candidate: str) -> Text:
     speed_ratio = (row.get("speed_ratio") or {}).get(candidate) or {}
-    return Text(ratio_with_interval(speed_ratio), style=_STYLES.get(speed_ratio.get("verdict") or "", ""))
+    # The verdicts of a void comparison prove nothing: no colour praises or blames.
+    style = "dim" if view.void else _STYLES.get(speed_ratio.get("verdict") or "", "")
+    return Text(ratio_with_interval(speed_ratio), style=style)
 
 
 def _open_checks(view: View) -> list[tuple[str, str, str]]:
@@ -190,7 +193,11 @@ def _open_checks(view: View) -> list[tuple[str, str, str]]:
     for row in open_rows[:_EVIDENCE_ROWS]:
         place = ", ".join(safe(row[key], 40) for key in ("engine", "cell") if row.get(key))
         shown.append(
-            (str(row["status"]), f"{safe(row['check'])}{f' ({place})' if place else ''}: ", safe(row["evidence"]))
+            (
+                str(row["status"]),
+                f"{safe(row['check'])}{f' ({place})' if place else ''}: ",
+                safe(row["evidence"], _EVIDENCE_CHARACTERS),
+            )
         )
     if more := len(open_rows) - len(shown):
         shown.append(("more", f"{count(more, 'more check')} did not pass; ", "see the report"))

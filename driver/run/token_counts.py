@@ -1,4 +1,4 @@
-"""Tokens that an engine does not tell, counted with the profile's `tokenizer` once a run has been lived through.
+"""Counts the tokens that an engine does not report, with the profile's `tokenizer`, after a run's last cell.
 
 An answer's tokens are those of its text: what an engine's own count has more, such as the token that ends an answer, is
 not in the text. A prompt's tokens depend on the engine's chat template and stay unknown.

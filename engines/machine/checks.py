@@ -96,7 +96,7 @@ def cotenant_check(engine: Engine, gpus: list[int] | None) -> Check:
     """Nobody else on the card; `options.allow_cotenants` lets it pass as a warning."""
     others = cotenants(gpus)
     if others is None:
-        return Check("co-tenants", Status.UNKNOWN, "NVML does not tell who else is on the GPU")
+        return Check("co-tenants", Status.UNKNOWN, "NVML does not report who else is on the GPU")
     if not others:
         return Check("co-tenants", Status.OK, "no other process on the GPU")
     told = f"on the GPU is also {', '.join(str(other) for other in others[:3])}"
@@ -109,9 +109,9 @@ def vram_check(engine: Engine, memory: tuple[float, float] | None) -> Check:
     """The estimate with its parts against what is free: (used, free) MiB."""
     need = vram_estimate(engine)
     if need is None:
-        return Check("vram", Status.UNKNOWN, "the model's files do not tell how much GPU memory it needs")
+        return Check("vram", Status.UNKNOWN, "the model's files do not say how much GPU memory it needs")
     if memory is None:
-        return Check("vram", Status.UNKNOWN, f"needs {need}; free memory is not told by NVML")
+        return Check("vram", Status.UNKNOWN, f"needs {need}; NVML does not report free memory")
     used, free = memory
     # What the card holds back while idle is in the estimate's CUDA part, and already in `used`.
     need_now = need.total_mib - min(used, need.context_mib / 2)

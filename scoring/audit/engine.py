@@ -31,7 +31,7 @@ def context_per_slot(facts: EngineFacts) -> Finding:
         if wanted is None:
             return not_applicable("no context was asked for")
         if told is None:
-            return unknown(f"the engine does not tell its context; {wanted:,} tokens were asked")
+            return unknown(f"the engine does not report its context; {wanted:,} tokens were asked")
         evidence = f"each slot has {told:,} tokens, {wanted:,} asked"
         return failed(evidence) if told < wanted else passed(evidence)
 
@@ -47,7 +47,7 @@ def slots(facts: EngineFacts) -> Finding:
         if wanted is None:
             return not_applicable("no number of slots was asked for")
         if told is None:
-            return unknown(f"the engine does not tell its slots; {wanted} were asked")
+            return unknown(f"the engine does not report its slots; {wanted} were asked")
         evidence = f"{told} slots, {wanted} asked"
         return failed(evidence) if told != wanted else passed(evidence)
 

@@ -44,7 +44,8 @@ def _uneven(mine: Sequence[HostFigures], theirs: Sequence[HostFigures]) -> Findi
     """How a crowd on one side only is judged; None where the sides are alike."""
     ours, base = ([host.slowdown for host in side] for side in (mine, theirs))
     ratio = geometric_mean(ours) / geometric_mean(base)
-    text = f"other programs slowed this engine's CPU work down {ratio:.2f} times as much as the baseline's"
+    slowed, other = ("this engine's", "the baseline's") if ratio >= 1 else ("the baseline's", "this engine's")
+    text = f"other programs slowed {slowed} CPU work down {max(ratio, 1 / ratio):.2f} times as much as {other}"
     apart = min(ours) > max(base) or max(ours) < min(base)
     if max(ratio, 1 / ratio) >= UNEVEN_FAIL and apart and min(len(ours), len(base)) > 1:
         return failed(f"{text}, in every round")

@@ -145,7 +145,7 @@ def same_prompt_tokens(facts: CellFacts) -> Finding:
     mine, theirs = _prompt_tokens(facts.rounds), _prompt_tokens(facts.baseline)
     common = sorted(mine.keys() & theirs.keys())
     if not common:
-        return unknown("prompt tokens are not told by both engines for the same prompts")
+        return unknown("one of the engines does not report prompt tokens for the same prompts")
     differing = [key for key in common if mine[key] != theirs[key]]
     if differing:
         first = differing[0]

@@ -68,7 +68,7 @@ def not_cut(facts: CellFacts) -> Finding:
                 f" {cut['max_tokens'].median():,.0f} were allowed{per_slot}"
             )
         if len(known) < len(ended):
-            return unknown(f"{len(ended) - len(known)} answers ended at a limit and do not tell their tokens")
+            return unknown(f"{len(ended) - len(known)} answers ended at a limit, and their tokens are unknown")
         return passed(f"none of {len(good)} answers was cut before its own limit")
 
     return facts.each(check)
@@ -84,12 +84,14 @@ def cache_cold(facts: CellFacts) -> Finding:
         good = round_.figures.good
         told = good[["cached_tokens", "server_cache_n"]].max(axis=1)
         if told.notna().sum() == 0:
-            return unknown("the engine does not tell cached tokens")
+            return unknown("the engine does not report cached tokens")
         hits = good[told.gt(0)]
         if len(hits):
             return failed(f"{len(hits)} of {len(good)} requests hit the cache, {told.max():,.0f} tokens at most")
         if told.isna().any():
-            return unknown(f"0 cached tokens in {told.notna().sum()} requests, but {told.isna().sum()} do not tell")
+            return unknown(
+                f"0 cached tokens in {told.notna().sum()} requests, but {told.isna().sum()} do not report them"
+            )
         return passed(f"0 cached tokens in {count(len(told), 'request')}")
 
     return facts.each(check)
@@ -116,7 +118,7 @@ def fixed_length(facts: CellFacts) -> Finding:
                 f"{len(short) + len(over)} of {len(good)} answers have {tokens} tokens instead of {wanted:,.0f}"
             )
         if good["completion_tokens"].isna().any():
-            return unknown("all ended with finish=length, but the engine does not tell tokens")
+            return unknown("all ended with finish=length, but the engine does not report tokens")
         return passed(f"all {len(good)} answers have {good['max_tokens'].median():,.0f} tokens")
 
     return facts.each(check)

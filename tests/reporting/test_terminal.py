@@ -19,6 +19,19 @@ def test_plain_lines_have_one_fact_each_and_no_escape() -> None:
     assert not any("\x1b" in line for line in told)
 
 
+def test_no_color_praises_or_blames_in_a_void_comparison() -> None:
+    red = re.compile(r"\x1b\[31m[^\x1b]*slower")
+    assert red.search(summary(example(), width=110, plain=False))
+    assert not red.search(summary(void_example(), width=110, plain=False))
+
+
+def test_the_evidence_of_a_check_is_whole() -> None:
+    comparison = example()
+    evidence = "other programs slowed this engine's CPU work down; " + "a measured fact, " * 12 + "the end"
+    comparison["audit"][0] |= {"status": "warn", "evidence": evidence}
+    assert evidence in lines(comparison)
+
+
 def test_a_pipe_gets_plain_lines() -> None:
     assert summary(example()) == lines(example())
 

@@ -564,6 +564,12 @@ def test_the_models_name_is_held_against_the_baselines(
         ({("base", 1): 0.3, ("base", 2): 0.3, ("cand", 1): 0.3, ("cand", 2): 0.3}, "warn", "crowded the CPU"),
         # One bad round of the candidate is bad luck, not a difference between the sides.
         ({("cand", 1): 3.0}, "warn", "2.00 times as much"),
+        # A crowd beside the baseline is told the right way round, not as 0.77 times.
+        (
+            {("base", 1): 0.3, ("base", 2): 0.3},
+            "warn",
+            "slowed the baseline's CPU work down 1.30 times as much as this engine's",
+        ),
     ],
 )
 def test_a_crowd_beside_one_engine_is_warned_of_and_void_only_in_every_round(
