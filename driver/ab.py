@@ -113,7 +113,7 @@ def names_of(sides: Sequence[str]) -> list[str]:
         others = [word for place, theirs in enumerate(words) if place != number for word in theirs]
         differing.append([word for word in mine if word not in others] or mine[:1])
     names: list[str] = []
-    # The fewest words that tell all sides apart.
+    # The fewest words that distinguish all sides.
     for most in range(1, max(map(len, differing)) + 1):
         names = [_slug("-".join(mine[:most])) or f"engine-{number}" for number, mine in enumerate(differing, 1)]
         if len(set(names)) == len(names):
@@ -127,7 +127,7 @@ def _slug(text: str) -> str:
 
 
 def _words(side: str) -> list[str]:
-    """The words of a side that may tell it from another: an option with its value is one word."""
+    """The words of a side that may distinguish it from another. An option with its value is one word."""
     if looks_like_url(side):
         parts = urlsplit(complete_url(side))
         return [f"port-{parts.port}" if parts.port else "", str(parts.hostname), parts.path]

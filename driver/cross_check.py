@@ -77,7 +77,7 @@ def cross_check(
                 worker = _Worker(python)
                 if worker.reply(_START_S) != "ready":
                     return CrossCheck(checked, tuple(disagreements), len(graded) - checked, _ABSENT)
-            # An answer that is nothing but thinking is none to math-verify either.
+            # math-verify also gets no answer where the model only thought.
             worker.send({"gold": one.gold, "completion": answer_part(one.completion) or ""})
             verdict = worker.reply(seconds_each)
             if not isinstance(verdict, bool):

@@ -146,7 +146,7 @@ def read_comparison(path: Path) -> JsonObject:
     """Read a comparison.
 
     Raises:
-        BenchError: it cannot be read, or is none (exit code 2).
+        BenchError: the file cannot be read, or is not a comparison (exit code 2).
     """
     try:
         comparison = read_json(path)

@@ -1,6 +1,6 @@
 """Run as a script by `driver.cross_check`, perhaps with another Python: math-verify's verdict on each line of stdin.
 
-A line is {"gold", "completion"}; the reply is `true`, `false` or `null` (it could not tell). The first reply is
+A line is {"gold", "completion"}; the reply is `true`, `false` or `null` (unknown). The first reply is
 `"ready"`, or `"absent"` where the package is not installed.
 """
 
@@ -26,7 +26,7 @@ def main() -> None:
         row = json.loads(line)
         try:
             reply = bool(verify(parse(row["gold"]), parse(row["completion"])))
-        except Exception:  # noqa: BLE001, RUF100 (whatever sympy raises means that it can't tell)
+        except Exception:  # noqa: BLE001, RUF100 (any error of sympy means unknown)
             reply = None
         out.write(json.dumps(reply) + "\n")
         out.flush()

@@ -1,4 +1,4 @@
-"""The engines: one file each, and what they share: process life cycle, build, weights, GPU meter.
+"""The engines: one file each, and what they share: process lifecycle, build, weights, GPU meter.
 
 A new engine is one new file with a subclass of `Engine`: it is found by being here.
 """

@@ -50,7 +50,7 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """What a running engine says of itself; None is "it can't tell"."""
+    """What a running engine reports about itself. None: not reported."""
 
     build: str | None = None
     model: str | None = None
@@ -119,7 +119,7 @@ class Engine(ABC):
         return self.started_here and self.config.options.get("device", "cuda") != "cpu"
 
     def model_shape(self) -> ModelShape | None:
-        """What of its model decides the GPU memory that it needs; None where that can't be told."""
+        """The properties of its model that decide the GPU memory it needs. None: unknown."""
         return None
 
     def is_ready(self) -> bool:
@@ -169,7 +169,7 @@ class Engine(ABC):
         return told if isinstance(told, dict) else {}
 
     def served_model(self) -> Mapping[str, Any]:
-        """The first entry of `/v1/models`; empty where there is none."""
+        """The first entry of `/v1/models`; empty if the list is."""
         models = self.get("/v1/models").get("data")
         first = models[0] if isinstance(models, list) and models else None
         return first if isinstance(first, dict) else {}

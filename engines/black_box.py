@@ -52,7 +52,7 @@ class BlackBox(Engine):
         )
 
     def server(self) -> str | None:
-        """Which program it is, by the owner of its model or the names of its metrics; None where neither tells."""
+        """The server program, from the owner of its model or the names of its metrics. None: unknown."""
         owner = self.served_model().get("owned_by")
         if owner in ("llamacpp", "vllm", "sglang"):
             return str(owner)

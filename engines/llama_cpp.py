@@ -35,7 +35,7 @@ class LlamaCpp(Engine):
         `options.build` names. Without it a build is taken where there is one, else `llama-server` from PATH.
 
         Raises:
-            EngineError: there is none.
+            EngineError: the binary does not exist.
         """
         config = self.config
         if config.binary in (None, "build"):
@@ -86,7 +86,7 @@ class LlamaCpp(Engine):
         )
 
     def build_name(self, props: dict[str, Any]) -> str | None:
-        """The build as the server tells it; a tree without git tells nothing of use."""
+        """The build that the server reports. A build outside of git reports no useful name."""
         told = props.get("build_info")
         if told and "unknown" not in str(told):
             return str(told)
@@ -113,7 +113,7 @@ class LlamaCpp(Engine):
         return None
 
     def on_gpu(self) -> bool:
-        """A build with CUDA that is not told to stay on the CPU."""
+        """Whether the build has CUDA and no option keeps it on the CPU."""
         words = " ".join(self.config.args)
         if not super().on_gpu() or re.search(
             r"(-ngl|--gpu-layers|--n-gpu-layers)[ =]0\b|(-dev|--device)[ =]none", words

@@ -42,6 +42,6 @@ class LlamaCppWheel(LlamaCpp):
         return {"package": "xllamacpp", "version": importlib.metadata.version("xllamacpp")}
 
     def build_name(self, props: dict[str, Any]) -> str | None:
-        # /props tells only "b0-unknown"; the wheel's version ends in the llama.cpp build that is in it.
+        # /props reports only "b0-unknown"; the wheel's version ends in the llama.cpp build that is in it.
         version = importlib.metadata.version("xllamacpp")
         return f"b{version.rpartition('.')[2]} (xllamacpp {version})"

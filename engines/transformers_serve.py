@@ -34,7 +34,7 @@ class TransformersServe(SafetensorsEngine):
         self.binary()
 
     def binary(self) -> str:
-        """The path of the script; raises EngineError where there is none."""
+        """The path of the script; raises EngineError if it does not exist."""
         return require_tool(
             self.config.name, self.config.binary or "transformers", "pip install 'transformers[serving]'"
         )

@@ -25,7 +25,7 @@ class Vllm(SafetensorsEngine):
         self.binary()
 
     def binary(self) -> str:
-        """The path of the script; raises EngineError where there is none."""
+        """The path of the script; raises EngineError if it does not exist."""
         return require_tool(self.config.name, self.config.binary or "vllm", "pip install vllm")
 
     def argv(self) -> list[str]:
@@ -34,7 +34,7 @@ class Vllm(SafetensorsEngine):
         argv += ["--served-model-name", str(self.model_name)]
         argv += ["--max-model-len", str(config.max_seq_len), "--max-num-seqs", str(config.slots)]
         argv += ["--enable-prefix-caching" if config.cache else "--no-enable-prefix-caching"]
-        # Without it cached tokens are not told, and a cache hit would go unseen.
+        # Without it the server reports no cached tokens, and a cache hit would go unseen.
         argv += ["--enable-prompt-tokens-details"]
         return [*argv, *config.args]
 

@@ -88,11 +88,11 @@ class Xserv(SafetensorsEngine):
 
     def read_back(self) -> ReadBack:
         model = self.served_model().get("id")
-        # Neither context nor slots nor build are told: unknown, and shown so.
+        # The server reports neither context nor slots nor build: they are unknown.
         return ReadBack(model=Path(model).name if model else None)
 
     def log_findings(self, log: Path) -> dict[str, Any]:
-        """{swap_events, busy_refusals}: lines of the log that tell of KV blocks swapped, and of refusals."""
+        """{swap_events, busy_refusals}: counts of log lines that report swapped KV blocks, and refusals."""
         swaps = busy = 0
         try:
             with log.open(encoding="utf-8", errors="replace") as lines:

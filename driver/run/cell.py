@@ -108,10 +108,10 @@ def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -
 
 
 def missing_prompts(folder: CellFolder, prompts: Iterable[Prompt], samples: int) -> list[Prompt]:
-    """The measured prompts that lack one of their samples in the capture; the warm-up prompts as they are.
+    """Prompts of an interrupted quality cell that still need an answer, and all warm-up prompts.
 
-    An error that the engine itself gave is an answer and is not asked again; a request cut by the end of the run, of
-    the engine or of the connection is.
+    An error from the engine counts as an answer. A request that was cut by the end of the run, the engine or the
+    connection is sent again.
     """
     answered: dict[str, set[int]] = {}
     if folder.requests.exists():

@@ -1,4 +1,4 @@
-"""What only the driver knows of a capture once its load has ended, put down where the load put the rest."""
+"""Adds to a capture what only the driver knows: requests that ended because the engine died."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def name_cut_requests(folder: CellFolder, earlier: Iterable[JsonObject]) -> int:
 
     Args:
         folder: the cell's.
-        earlier: engine.json of the round's earlier lives; one without a `stop_reason` ended with its driver.
+        earlier: engine.json of the round's earlier engine processes; one without a `stop_reason` ended with its driver.
     """
     return _name(folder, _CUT) if any(life.get("stop_reason") is None for life in earlier) else 0
 

@@ -111,7 +111,7 @@ def _require_same(folder: RunFolder, manifest: JsonObject, profile: Profile, wor
             f"{folder.path}: was begun on another host ({'; '.join(changes)}); start a new run, and compare the two",
             ExitCode.USAGE,
         )
-    # Neither refused nor told: a key may have been changed since.
+    # Neither rejected nor reported: the key may have changed since.
     before, now = (shown_profile(each) for each in (_as_of_today(manifest["profile"]), profile.model_dump(mode="json")))
     if changed := first_difference(before, now):
         raise BenchError(

@@ -35,7 +35,7 @@ def refuse_changed(state: JsonObject, earlier: Iterable[JsonObject], profile: Pr
 
     Args:
         state: engine.json as far as it is known, with `readback` and `weights`.
-        earlier: engine.json of the engine's other lives in this run.
+        earlier: engine.json of the engine's other processes in this run.
         profile: what is asked.
         name: the engine's name.
 

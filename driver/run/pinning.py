@@ -17,13 +17,13 @@ def parse_cores(cores: str) -> set[int]:
 
 
 def are_here(cores: str | None) -> bool:
-    """Whether at least one of these cores is there to pin to; of none asked for, none is missing."""
+    """Whether this host has at least one of these cores, or no core is asked for."""
     return not cores or bool(parse_cores(cores) & os.sched_getaffinity(0))
 
 
 @contextmanager
 def pinned(cores: str | None) -> Iterator[None]:
-    """Let processes started inside inherit these cores; without them on this host, the pin is not made."""
+    """Pin the processes that are started inside to these cores. Does nothing if the host has none of them."""
     before = os.sched_getaffinity(0)
     wanted = parse_cores(cores) & before if cores else set()
     if not wanted:

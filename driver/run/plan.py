@@ -1,4 +1,4 @@
-"""The plan of a run: which engine lives when and which cells it gets; with `--dry-run` it is all that happens."""
+"""The plan of a run: which engine starts when, and which cells it gets. `--dry-run` only prints it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASSUMED_START_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One life of an engine: a round of its own."""
+    """One engine process: a round of its own."""
 
     engine: EngineSection
     round: int
@@ -51,7 +51,7 @@ def lives(profile: Profile) -> Iterator[Life]:
 
 
 def pending(folder: RunFolder, life: Life) -> list[Cell]:
-    """The cells of a life that are not complete yet."""
+    """The cells of an engine process that are not complete yet."""
     round_folder = folder.round(life.engine.name, life.round)
     return [cell for cell in life.cells if not round_folder.cell(cell.label).complete]
 

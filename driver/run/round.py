@@ -1,4 +1,4 @@
-"""One life of an engine: start, read back, probe, its cells, stop; all of it written down in engine.json."""
+"""Runs one engine process: start, read-back, probe, cells, stop. Records each stage in engine.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, read_jso
 
 
 def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool = False) -> bool:
-    """Run what one life of an engine still owes.
+    """Run the cells of one engine process that are not complete.
 
     Returns:
         Whether every measured request of its cells was ok.
@@ -58,7 +58,7 @@ def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, 
 
 
 def _other_lives(run: RunFolder, folder: RoundFolder) -> Iterator[JsonObject]:
-    """engine.json of the engine's lives in this run, but for the one that has just begun."""
+    """engine.json of the engine's other processes in this run."""
     for round_ in run.rounds(folder.engine):
         yield from round_.earlier_lives()
         if round_.number != folder.number and round_.engine_json.exists():

@@ -20,7 +20,7 @@ MIN_FREE_DISK_MIB = 1024.0
 
 
 class Status(StrEnum):
-    """How a check came out; `unknown` is what can't be told here, and stops nothing."""
+    """The result of a check. `unknown` does not stop a run."""
 
     OK = "ok"
     WARN = "warn"
@@ -55,7 +55,7 @@ def machine_checks(engine: Engine) -> Iterator[Check]:
     try:
         yield from gpu_checks(engine)
     except EngineError as error:
-        # Such as a binary that is not there to be asked; what else is wrong is told all the same.
+        # For example the binary does not exist. The other checks are reported all the same.
         yield Check("gpu", Status.FAIL, str(error))
     yield threads_check(engine)
     yield memory_check(engine)
@@ -127,7 +127,7 @@ def vram_check(engine: Engine, memory: tuple[float, float] | None) -> Check:
 
 
 def vram_estimate(engine: Engine) -> VramEstimate | None:
-    """What the engine will take of the GPU, in parts; None where its model's files do not tell."""
+    """The GPU memory that the engine will need, in parts. None: its model's files do not say."""
     shape = engine.model_shape()
     if shape is None:
         return None
@@ -163,7 +163,7 @@ def memory_check(engine: Engine) -> Check:
 
 
 def _surely_on_gpu(engine: Engine) -> bool:
-    """False also where the engine can't tell: the row "gpu" says why, once."""
+    """False also if the engine does not know: the row "gpu" says why, once."""
     try:
         return engine.on_gpu()
     except EngineError:

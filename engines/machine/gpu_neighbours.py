@@ -1,4 +1,4 @@
-"""The GPU around one life of an engine: memory before, with and after it, and who else was there."""
+"""The GPU around one engine process: memory before, during and after it, and other processes on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VRAM_TOLERANCE_MIB = 64.0
 
 
 class Surroundings:
-    """What was seen of the engine's GPUs; None where it was not started here, or NVML does not tell. MiB."""
+    """What was seen of the engine's GPUs, in MiB. None: not started here, or unknown to NVML."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

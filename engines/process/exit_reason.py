@@ -38,7 +38,7 @@ _LINES: tuple[tuple[str, str], ...] = (
 
 
 def explain_exit(log_tail: str, code: int | None) -> str | None:
-    """Words for an exit: a telling line of its log, or its signal (`code` is 128 + n); None if neither tells."""
+    """Explains an exit: an error line of the log, or the signal (`code` is 128 + n). None: unknown."""
     for line in log_tail.splitlines():
         for pattern, words in _LINES:
             if re.search(pattern, line, re.IGNORECASE):

@@ -36,7 +36,7 @@ def state_dir() -> Path:
 
 
 def remember(pid: int, name: str, life: str) -> None:
-    """Note a process that was just started, if it still lives; a home that can't be written is no error."""
+    """Note a process that was just started, if it still runs. A home folder that cannot be written is no error."""
     with contextlib.suppress(OSError, psutil.NoSuchProcess):
         note = {
             "pid": pid,
@@ -58,7 +58,7 @@ def forget(pid: int) -> None:
 
 
 def find() -> list[Leftover]:
-    """Remembered engines of which anything lives. Notes of dead ones, and of pids that are somebody else now, go."""
+    """Remembered engines that still have a process. Removes the notes of dead engines and of reused pids."""
     found = []
     for path in sorted(state_dir().glob("*.json")):
         try:
@@ -101,7 +101,7 @@ def end_processes(processes: list[psutil.Process], grace_s: float) -> bool:
 
 
 def family(pid: int | None, life: str | None) -> list[psutil.Process]:
-    """All that lives of an engine: its group, its session, and whoever carries its mark in the environment.
+    """All processes of an engine: its group, its session, and processes that carry its mark in the environment.
 
     The mark finds those that left group and session; the group those that wrote over their environment.
     """

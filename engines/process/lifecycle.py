@@ -1,4 +1,4 @@
-"""The life of an engine's process, the same for all: alone on the machine, ready in time, gone without a trace."""
+"""Starts and stops an engine process: alone on the machine, ready in time, stopped with all its children."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RunningEngine:
         self._lifeline: int | None = None
 
     def alive(self) -> bool:
-        """Whether the process lives; for an engine that was not started here, always."""
+        """Whether the process runs. Always true for an engine that was not started here."""
         return self._supervisor is None or self._supervisor.poll() is None
 
     def start(self, ready_timeout_s: float) -> None:
@@ -108,7 +108,7 @@ class RunningEngine:
             leftovers.forget(self.pid)
 
     def machine(self) -> dict[str, Any]:
-        """The machine around this life, for engine.json; None where it was not started here or not measured."""
+        """The machine while this process ran, for engine.json. None: not started here, or not measured."""
         return {
             **self._surroundings.to_dict(),
             "port_free_after": self.port_free_after,
@@ -176,7 +176,7 @@ class RunningEngine:
 
 
 class running:  # noqa: N801 - reads as a word: `with running(engine, log, ...) as alive:`
-    """An engine's life as a context: started and ready inside, gone after; its GPUs metered into `gpu_log` meanwhile.
+    """Run an engine process inside the block: ready at its start, stopped at its end. Meters its GPUs into `gpu_log`.
 
     Raises:
         EngineError: on entry, as `RunningEngine.start`.

@@ -37,7 +37,7 @@ def change_points(
         seed: of the permutations: the same series always gives the same answer.
 
     Returns:
-        Indices into `values`; the first value of each new level. Empty for a series too short to tell.
+        Indices into `values`; the first value of each new level. Empty if the series is too short.
     """
     offset = max(0, len(values) - LONGEST)
     series = np.asarray(values[offset:], dtype=np.float64)
