@@ -209,11 +209,15 @@ def cut_file(run: RunBuilder) -> None:
     del run.records["cand", 1, PERF][-3:]
 
 
-def busy_loops_beside_the_candidate(run: RunBuilder) -> None:
-    """A second round, and in both rounds of the candidate others that take as much CPU as we get."""
+def in_two_rounds(run: RunBuilder) -> None:
     again = built(rounds=2)
     run.rounds, run.profile["rounds"] = 2, 2
     run.records, run.scenarios, run.states = again.records, again.scenarios, again.states
+
+
+def busy_loops_beside_the_candidate(run: RunBuilder) -> None:
+    """A second round, and in both rounds of the candidate others that take as much CPU as we get."""
+    in_two_rounds(run)
     run.crowd = {("cand", 1): 1.0, ("cand", 2): 1.0}
 
 
@@ -248,6 +252,7 @@ def other_words(run: RunBuilder) -> None:
 
 
 def sampled_anew(run: RunBuilder) -> None:
+    in_two_rounds(run)
     for record in run.every_record("cand", PERF):
         record.text = f"round{record.round} {record.text}"
 
