@@ -29,7 +29,8 @@ from records import JsonObject
 from scoring.metrics import DECIDING, METRICS, higher_is_better
 from scoring.speed.verdicts import judge_speed
 from scoring.statistics.ratios import welch
-from scoring.statistics.sequential import MOST_ROUNDS, SequentialFamily
+from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
+from scoring.statistics.sequential import SequentialFamily
 from scoring.statistics.verdict import FEWEST_ROUNDS
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from records.exit_codes import ExitCode
 from records.percentiles import BEYOND, PERCENTILES
 from scoring.metrics import WITHIN_RUN
 from scoring.speed.verdicts import TOO_FEW_ROUNDS
-from scoring.statistics.verdict import FEWEST_ROUNDS
+from scoring.statistics.rounds import FEWEST_ROUNDS
 
 
 def verdict(comparison: JsonObject, families: JsonObject) -> JsonObject:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from driver.profile.read import Cell, EngineSection, Profile
 from records import RunFolder, read_json
-from scoring.statistics.sequential import MOST_ROUNDS
+from scoring.statistics.rounds import MOST_ROUNDS
 
 DEFAULT_OUT = Path("bench-out")
 """What holds the folders of runs, unless `--out` says otherwise."""

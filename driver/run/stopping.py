@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from records import RunFolder
 from records.wording import count
-from scoring.compare import judged_so_far
-from scoring.statistics.sequential import MOST_ROUNDS
-from scoring.statistics.verdict import FEWEST_ROUNDS, INCONCLUSIVE
+from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
 
 
 def why_stop(folder: RunFolder, rounds: int, *, elapsed_s: float, round_s: float, time_s: float) -> str | None:
@@ -19,6 +17,10 @@ def why_stop(folder: RunFolder, rounds: int, *, elapsed_s: float, round_s: float
         round_s: how long its last round took, and the next may take.
         time_s: how long the run may take.
     """
+    # Here, since pandas and scipy take a second that a command which starts an engine should not spend.
+    from scoring.compare import judged_so_far
+    from scoring.statistics.verdict import INCONCLUSIVE
+
     time_is_up = elapsed_s + round_s > time_s
     if rounds < FEWEST_ROUNDS:
         if not time_is_up:

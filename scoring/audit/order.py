@@ -17,7 +17,7 @@ from records import JsonObject
 from scoring.audit.model import Finding, not_applicable, passed, warned
 from scoring.speed.verdicts import known_rounds
 from scoring.statistics.family import holm
-from scoring.statistics.verdict import FEWEST_ROUNDS
+from scoring.statistics.rounds import FEWEST_ROUNDS
 
 Order = Sequence[tuple[str, int]]
 """(engine, round) of every engine process of a run, in the order in which they ran."""

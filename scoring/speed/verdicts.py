@@ -10,12 +10,12 @@ from scoring.metrics import MACHINE, WITHIN_RUN, higher_is_better, ratio_digits
 from scoring.statistics.family import FAMILY_ERROR
 from scoring.statistics.intervals import Interval
 from scoring.statistics.ratios import LogRatio, welch
+from scoring.statistics.rounds import FEWEST_ROUNDS
 from scoring.statistics.sequential import SequentialFamily, needed_rounds
 from scoring.statistics.verdict import (
     BETTER,
     EQUIVALENT,
     FASTER,
-    FEWEST_ROUNDS,
     INCONCLUSIVE,
     SLOWER,
     WORSE,

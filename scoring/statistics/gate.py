@@ -29,6 +29,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import stdtrit
 
+from scoring.statistics.rounds import FEWEST_ROUNDS
+
 Verdict = Literal["ok", "regression", "improved", "too young", "not judged"]
 
 FALSE_NIGHTS = 0.01
@@ -57,9 +59,6 @@ MENDED_ODDS = 1e5
 
 FALSE_SIDE_BY_SIDE = 0.05
 """The same share for two engines of one night, before the second measurement: there the rounds share their night."""
-
-FEWEST_ROUNDS = 3
-"""Two engines of one night are compared from so many rounds each on."""
 
 
 ALL_NIGHTS = slice(None)

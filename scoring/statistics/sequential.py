@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from scoring.statistics.family import FAMILY_ERROR
-from scoring.statistics.verdict import FEWEST_ROUNDS, Evidence, Judgement, Outcome
+from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
+from scoring.statistics.verdict import Evidence, Judgement, Outcome
 
 Floats = NDArray[np.float64]
-
-MOST_ROUNDS = 16
-"""The round at which all error is spent: fixed beforehand, since the shares of the looks follow from it."""
 
 _GRID = 200
 """Points of the integration over the z of a look; the published bounds come out to four digits."""

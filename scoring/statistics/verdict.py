@@ -18,9 +18,6 @@ from scoring.statistics.intervals import Interval
 FASTER, SLOWER, EQUIVALENT, INCONCLUSIVE = "faster", "slower", "equivalent", "inconclusive"
 BETTER, WORSE = "better", "worse"
 
-FEWEST_ROUNDS = 3
-"""With fewer rounds on a side a speed ratio gets no verdict: two rounds cannot show how rounds scatter."""
-
 Outcome = Literal["above", "below", "equivalent", "inconclusive"]
 
 

@@ -174,13 +174,25 @@ def test_killed_at_any_moment_the_history_is_whole_and_the_next_night_goes_on(cr
         assert not history.runs(where="status = 'running'")
 
 
+ENDLESS = """
+import sys, time
+import driver.nightly_measurement as measurement
+from driver.cli import cli
+measurement.read_json = lambda path: time.sleep(60)
+sys.exit(cli(sys.argv[1:]))
+"""
+
+
 def test_sigterm_is_a_partial_night_with_exit_code_143(cron: Cron) -> None:
-    # A run folder whose comparison is a pipe that nobody writes: a night that takes for ever.
-    folder = cron.path / "runs" / "slow"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text("{}")
-    os.mkfifo(folder / "comparison-1.json")
-    night = cron.start("--measured", folder)
+    # A night that takes for ever: it never gets to the end of what was measured.
+    arguments = cron.arguments("--measured", cron.measured())[2:]
+    night = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, *arguments],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and night.poll() is None:
         if cron.db.exists():
