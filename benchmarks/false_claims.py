@@ -31,7 +31,6 @@ from scoring.speed.verdicts import judge_speed
 from scoring.statistics.ratios import welch
 from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
 from scoring.statistics.sequential import SequentialFamily
-from scoring.statistics.verdict import FEWEST_ROUNDS
 
 Floats = NDArray[np.float64]
 
