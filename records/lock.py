@@ -25,8 +25,17 @@ def exclusive(path: Path) -> Iterator[None]:
     """
     try:
         with FileLock(path, timeout=0):
-            path.write_text(f"pid {os.getpid()}", encoding="utf-8")
+            _write_pid(path)
             yield
     except Timeout:
         with path.open(encoding="utf-8", errors="replace") as holder:
             raise LockedError(re.sub(r"[^ -~]", "", holder.read(80)) or "unknown") from None
+
+
+def _write_pid(path: Path) -> None:
+    try:
+        path.write_text(f"pid {os.getpid()}", encoding="utf-8")
+    except OSError as error:
+        # A full disk shows at the write, whose error names no file.
+        error.filename = str(path)
+        raise
