@@ -26,6 +26,7 @@ PERF, QUALITY = "concurrent_4.perf-short", "single.arithmetic"
 PROFILE = """
 name = "p"
 baseline = "a"
+rounds = 1
 max_seq_len = 512
 {more}
 [[engines]]

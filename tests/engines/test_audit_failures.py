@@ -54,7 +54,7 @@ def profile(path: Path, engines: Sequence[str], cell: str, *, prompts: Sequence[
     asked = path / "asked.jsonl"
     asked.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in prompts))
     file = path / "faults.toml"
-    head = f'name = "faults"\nbaseline = "plain"\n{top}'
+    head = f'name = "faults"\nbaseline = "plain"\nrounds = 1\n{top}'
     tables = [f"[[engines]]\n{engine}" for engine in engines]
     load = f'[[cells]]\nscenario = "single"\nworkload = {json.dumps(str(asked))}\ncores = "{cores()[1]}"\n{cell}'
     file.write_text("\n\n".join([head, *tables, load]) + "\n")
@@ -135,7 +135,7 @@ def test_a_context_split_among_slots_is_refused_before_anything_is_measured(llam
         tmp_path / "run", [SPLIT + llama_server], "max_tokens = 8", prompts=SHORT_ANSWERS, top="max_seq_len = 4096"
     )
     told = bench("run", str(file), "--run-id", "split", "--out", str(tmp_path / "out"), codes=(3,))
-    assert "plain: each slot has 1,024 tokens of context, 4,096 were asked for" in told
+    assert "plain: each slot has 1,024 tokens of context; the profile asks for 4,096" in told
     assert not list((tmp_path / "out").rglob("requests.jsonl"))
 
 

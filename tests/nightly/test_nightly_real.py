@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.timeout(3300)]
 PROFILE = """
 name = "upgrade"
 baseline = "old"
-rounds = 2
+rounds = 3
 max_seq_len = 512
 [gate]
 baseline = "run"
@@ -57,7 +57,7 @@ def test_two_builds_of_one_night_are_named_and_compared_interleaved(tmp_path: Pa
     lives = {
         name: sorted(folder.name for folder in (bench.out / run["run_id"] / name).iterdir()) for name in run["builds"]
     }
-    assert lives == {"old": ["r1", "r2"], "new": ["r1", "r2"]}
+    assert lives == {"old": ["r1", "r2", "r3"], "new": ["r1", "r2", "r3"]}
     if done.code == 0:
         assert night["builds"] == [f"old is b9371, new is {run['builds']['new']}"]
         judged = {finding["metric"] for finding in night["findings"] if finding["engine"] == "new"}
