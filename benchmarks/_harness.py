@@ -39,7 +39,7 @@ class PacingServer:
     """The pacing server as a process of its own, for the length of a `with`."""
 
     def __init__(self, **schedule: float | str | bool) -> None:
-        self._argv = [sys.executable, "-m", "engines.pacing_server"]
+        self._argv = [sys.executable, "-m", "engines.pacing_server", "--stamps"]
         for name, value in schedule.items():
             flag = f"--{name.replace('_', '-')}"
             self._argv += [flag] if value is True else [] if value is False else [flag, str(value)]

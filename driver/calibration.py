@@ -1,6 +1,6 @@
 """How far a load client is from the truth: what it reported of a pacing server, against what that server really did.
 
-Pure functions. The server writes its send stamp into each chunk's text (engines/_pacing_script), on the same monotonic
+Pure functions. The server writes its send stamp into each chunk's text (`Schedule.stamps`), on the same monotonic
 clock as the client's, so lag is a subtraction, and the first stamp of a request finds its row in the server's own log.
 """
 

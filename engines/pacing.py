@@ -13,7 +13,7 @@ from engines.pacing_server.script import MODEL
 
 
 class Pacing(Engine):
-    """`options` are the fields of `Schedule`, such as ttft_ms and interval_ms. What it says is time stamps."""
+    """`options` are the fields of `Schedule`, such as ttft_ms and interval_ms."""
 
     kind: ClassVar[str] = "pacing"
     own_options: ClassVar[Mapping[str, type]] = {field.name: type(field.default) for field in fields(Schedule)}

@@ -43,7 +43,7 @@ def command(streams: str, seconds: float, as_json: bool, together: bool, **sched
 
     counts = _counts(streams)
     server_core, client_core = _cores()
-    engine: Any = create(EngineConfig("pacing", "pacing", options={**schedule, "grid": together}))
+    engine: Any = create(EngineConfig("pacing", "pacing", options={**schedule, "grid": together, "stamps": True}))
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="enginebench-calibrate-") as scratch, ExitStack() as stack:
         from driver.run.pinning import pinned

@@ -2,10 +2,10 @@
 
     python -m engines.pacing_server --port 8090 --ttft-ms 50 --interval-ms 10 --tokens 100
 
-One thread, one selector, one heap of due times; chunks are encoded beforehand. Every chunk carries its send stamp as
-text (see `engines.pacing_server.script`). `GET /requests` returns what really happened to each request since the last
-time it was asked: received, first and last send, how late the server itself was. A request may change the schedule with
-a `pacing` object, and ask for a fault with that object or with the model name `pacing:<fault>`.
+One thread, one selector, one heap of due times; chunks are encoded beforehand. With `--stamps` every chunk carries its
+send time as text (see `engines.pacing_server.script`). `GET /requests` returns what really happened to each request
+since the last time it was asked: received, first and last send, how late the server itself was. A request may change
+the schedule with a `pacing` object, and ask for a fault with that object or with the model name `pacing:<fault>`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import gc
 import resource
 import signal
 import sys
+from dataclasses import fields
 from typing import NoReturn
 
 from engines.pacing_server.loop import PacingServer
@@ -35,12 +36,11 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=100, help="of an answer whose request names no max_tokens")
     parser.add_argument("--tokens-per-chunk", type=int, default=1)
     parser.add_argument("--grid", action="store_true", help="all streams tick together")
+    parser.add_argument("--stamps", action="store_true", help="each chunk's text is the time at which it was sent")
     parser.add_argument("--fault", default="", help="of every answer whose request names none")
     asked = parser.parse_args()
     try:
-        schedule = Schedule(
-            asked.ttft_ms, asked.interval_ms, asked.tokens, asked.tokens_per_chunk, asked.grid, asked.fault
-        )
+        schedule = Schedule(**{field.name: getattr(asked, field.name) for field in fields(Schedule)})
         server = PacingServer(asked.host, asked.port, schedule)
     except (ValueError, OSError) as error:
         parser.error(str(error))

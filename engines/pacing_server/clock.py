@@ -14,12 +14,13 @@ class Stream:
     """One answer on its way. Times are monotonic ns; `late` is the most that a send was after its due time."""
 
     __slots__ = ("after", "before", "connection", "due", "end", "first", "interval", "last", "late", "left", "received",
-                 "send", "sent", "tail", "tokens")  # fmt: skip
+                 "send", "sent", "stamps", "tail", "tokens")  # fmt: skip
 
     def __init__(self, connection: Connection, plan: Script, schedule: Schedule, received: int) -> None:
         self.connection: Connection | None = connection
         self.send = connection.socket.send
         self.before, self.after, self.tail, self.end = plan.before, plan.after, plan.tail, plan.end
+        self.stamps = schedule.stamps
         self.interval = int(schedule.interval_ms * 1e6)
         self.due = received + int(schedule.ttft_ms * 1e6)
         if schedule.grid:
@@ -28,7 +29,7 @@ class Stream:
         self.received, self.first, self.last, self.late = received, 0, 0, 0
 
     def send_chunk(self) -> bool:
-        """Send the next chunk with its stamp, if one is left; False where the client does not take it.
+        """Send the next chunk, if one is left; False where the client does not take it.
 
         Raises:
             OSError: the client is gone.
@@ -37,7 +38,7 @@ class Stream:
             return True
         assert self.connection is not None
         now = time.monotonic_ns()
-        data = b"%b%018d%b" % (self.before, now, self.after)
+        data = b"%b%018d%b" % (self.before, now if self.stamps else 0, self.after)
         try:
             # The client reads too slowly, or (not worth telling apart) only part of these few bytes went out.
             if self.connection.out or self.send(data) != len(data):

@@ -41,7 +41,8 @@ class Schedule:
     """When which token is sent. Milliseconds; `fault` is a key of FAULTS, one of VARIANTS, or "" for a good answer.
 
     The first token is due `ttft_ms` after the request was read, the next chunks every `interval_ms`. On a `grid` the
-    first is put off to the next multiple of the interval, so that all streams tick together.
+    first is put off to the next multiple of the interval, so that all streams tick together. With `stamps` each chunk
+    carries its send time as text; without, equal prompts get equal answers, as greedy decoding gives them.
     """
 
     ttft_ms: float = 50.0
@@ -50,6 +51,7 @@ class Schedule:
     tokens_per_chunk: int = 1
     grid: bool = False
     fault: str = ""
+    stamps: bool = False
 
     def __post_init__(self) -> None:
         """Check what was asked.

@@ -1,8 +1,9 @@
 """What the pacing server says, byte for byte: a good answer, its lawful variants, and every fault that clients meet.
 
 Pure: no sockets and no clock. A token's chunk is three pieces, `before` + the send stamp + `after`, so that sending one
-costs a concatenation. The stamp is `time.monotonic_ns()` of the server at the send, 18 digits in the content itself:
-whoever keeps the text can tell on the same host how late each chunk was seen.
+costs a concatenation. The stamp is 18 digits in the content itself. Where stamps are asked for, it is the server's
+`time.monotonic_ns()` at the send: whoever keeps the text can tell on the same host how late each chunk was seen. Else
+it is zeros.
 """
 
 from __future__ import annotations

@@ -99,8 +99,6 @@ def greedy_repeats(facts: CellFacts) -> Finding:
     """
     if not facts.rounds or not all(_greedy(round_) for round_ in facts.rounds):
         return not_applicable("answers are sampled, or the sampling is unknown")
-    if any(process.state.get("kind") == "pacing" for process in facts.run.rounds.get(facts.engine, [])):
-        return not_applicable("the pacing server answers with the time of each token")
     starts: dict[str, list[str]] = {}
     for sha, (text, reasoning), _ in _answers(facts.rounds):
         starts.setdefault(sha, []).append("".join((reasoning or text).split()[:1]))

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     argv = [sys.executable, "-m", "engines.pacing_server", "--ttft-ms", "20", "--interval-ms", "10", "--tokens", "5"]
+    argv.append("--stamps")
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().removeprefix("listening on ").strip()
@@ -74,6 +75,11 @@ def test_every_chunk_carries_its_send_stamp_and_the_log_agrees(url: str) -> None
     assert stamps == sorted(stamps)
     assert (stamps[0], stamps[-1], len(stamps)) == (row["first_ns"], row["last_ns"], row["chunks"])
     assert row["received_ns"] < row["first_ns"]
+
+
+def test_equal_prompts_get_equal_answers_where_no_stamps_are_asked_for(url: str) -> None:
+    first, second = (contents(ask(url, max_tokens=4, pacing={"stamps": False})) for _ in range(2))
+    assert first == second == [" " + "0" * 18] * 4
 
 
 def test_nothing_is_sent_before_it_is_due(url: str) -> None:
