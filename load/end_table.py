@@ -5,6 +5,7 @@ The definitions are those of `records.timing`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from array import array
@@ -30,7 +31,7 @@ METRICS = (
 )
 """Name, label and meaning, in the order in which all tables and pages show them."""
 PERCENTS = (50, 90, 95, 99)
-MOST_STAMPS = 500_000
+MOST_STAMPS = 100_000
 """ITL and ICL rest on all streams up to so many arrivals; beyond, on every second one, every fourth ..."""
 _NEEDED = (
     *("sent_ns", "first_token_ns", "last_token_ns", "end_ns"),
@@ -108,12 +109,12 @@ class EndTable:
     def latencies(self) -> dict[str, tuple[int, list[float]]]:
         """Of each metric the requests that have it, and its sorted values."""
         latencies = {name: (len(values), sorted(values)) for name, values in self._latencies.items()}
-        streams = list(self._kept_streams())
-        for name, gaps in (
-            ("itl_ms", [itl_ms(record) or [] for record in streams]),
-            ("icl_ms", [icl_ms(record) for record in streams]),
-        ):
-            latencies[name] = (sum(map(bool, gaps)), sorted(gap for of_request in gaps for gap in of_request))
+        gaps: dict[str, list[list[float]]] = {"itl_ms": [], "icl_ms": []}
+        for record in self._kept_streams():
+            gaps["itl_ms"].append(itl_ms(record) or [])
+            gaps["icl_ms"].append(icl_ms(record))
+        for name, of_requests in gaps.items():
+            latencies[name] = (sum(map(bool, of_requests)), sorted(itertools.chain.from_iterable(of_requests)))
         return latencies
 
     def lines(self) -> list[str]:

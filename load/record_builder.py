@@ -14,7 +14,7 @@ from load.chat.usage import count_of, detail
 from load.http.response import End, Reply
 from load.schedule.tickets import Ticket
 from records import ErrorKind, Phase, Record
-from records.redaction import scrub, scrubbed
+from records.redaction import known_secrets, scrub, scrubbed
 
 _ENDS = {
     End.RESET: (ErrorKind.ABORTED, "the connection was reset"),
@@ -94,6 +94,8 @@ def build_record(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[R
 
 def hide_secrets(record: Record) -> None:
     """Scrub a record of the known secrets, which servers quote: before it is written, counted or shown."""
+    if not known_secrets():
+        return
     record.text, record.reasoning = scrub(record.text, cut=False), scrub(record.reasoning, cut=False)
     record.refusal, record.tool_calls = scrub(record.refusal, cut=False), scrubbed(record.tool_calls)
     record.notes = scrubbed(record.notes)

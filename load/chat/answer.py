@@ -116,12 +116,16 @@ class Answer:
                 return False
         except (ValueError, TypeError, KeyError, AttributeError):
             return False
+        self.take_content(content, stamp_ns)
+        return True
+
+    def take_content(self, content: str, stamp_ns: int) -> None:
+        """Take in the content, not empty, of a delta that brought nothing else."""
         self.text.append(content)
         self.chunk_ns.append(stamp_ns)
         self.chunk_chars.append(len(content))
         if self.first_answer_ns is None:
             self._see_first(content, stamp_ns, answers=True)
-        return True
 
     def _see_first(self, piece: str, stamp_ns: int, *, answers: bool) -> None:
         """Note the first token, and the first of the answer. White space alone is neither."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from load.chat.answer import Answer
 from load.chat.json import body_error
+from load.chat.repeated import content_reader
 from load.chat.sse import SSEDecoder
 from records import ErrorKind
 
 MAX_EVENT_BYTES = 16 * 2**20
 YIELD_EVERY = 16
 """Pieces decoded in one go; some 0.1 ms."""
+LEARN_EVERY = 8
+"""Learning to read a repeated event takes the time that it saves on some four of them."""
 
 
 def decode(pieces: list[tuple[int, bytes]], *, cut: bool = False, content_type: str = "") -> Iterator[Answer]:
@@ -24,23 +27,31 @@ def decode(pieces: list[tuple[int, bytes]], *, cut: bool = False, content_type: 
         content_type: of the response, for the message about a body that is no event stream.
     """
     decoder, answer = SSEDecoder(), Answer()
-    take_plain = answer.take_plain
+    take_plain, take_content = answer.take_plain, answer.take_content
     between_events = False
+    read_content: Callable[[bytes], str | None] | None = None
+    next_lesson = 0
     for number, (stamp, data) in enumerate(pieces, start=1):
-        # Most reads hold one whole event of one line, which the decoder would cut out the same. A further shortcut that
-        # learned the bytes around the content, and parsed only that, was measured: it saved 2.0 us of the 31 us of CPU
-        # that the client needs for a chunk (6%), less than its 50 lines are worth.
-        if (
+        if read_content is not None and (content := read_content(data)):
+            take_content(content, stamp)
+        elif (
+            # Most reads hold one whole event of one line, which the decoder would cut out the same.
             between_events
             and data.startswith(b"data: {")
             and data.endswith(b"}\n\n")
             and data.find(b"\n") == len(data) - 2
             and b"\r" not in data
         ):
-            if not (answer.error or answer.done or take_plain(data[6:], stamp)):
+            read_content = None
+            if answer.error or answer.done:
+                pass
+            elif not take_plain(data[6:], stamp):
                 answer.events += 1
                 answer.take_data(data[6:-2], stamp)
+            elif number >= next_lesson:
+                read_content, next_lesson = content_reader(data), number + LEARN_EVERY
         else:
+            read_content = None
             for event in decoder.feed(data):
                 answer.take(event, stamp)
             between_events = decoder.between_events

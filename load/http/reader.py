@@ -27,6 +27,8 @@ DONE_GRACE_S = 0.01
 """How long the framing may still end after `[DONE]`, so that the connection can be kept. The answer is over."""
 SMALL_READ = 24
 """Reads of fewer bytes hold no event with text, but may hold the end of `[DONE]` or of the body."""
+EVENT_ENDS = (b"}\n\n\r\n", b"}\n\n")
+"""How a read ends that holds whole events of JSON, in a chunk or not: neither the end of a body nor `[DONE]`."""
 
 
 PATIENCE_S = 0.005
@@ -132,7 +134,9 @@ class Reader:
             if look_always:
                 self._reply.kernel_stamps = stamp != now
                 look_always = look(now)
-            elif data[-4:] == b"\r\n\r\n" or b"[DONE]" in data[-20:] or len(data) < SMALL_READ:
+            elif not data.endswith(EVENT_ENDS) and (
+                data.endswith(b"\r\n\r\n") or b"[DONE]" in data[-20:] or len(data) < SMALL_READ
+            ):
                 # A chunked body ends in an empty line. Whether this is its end can be seen after others' reads.
                 when_idle(look, now)
             elif (waiting := len(pending)) >= look_at:
