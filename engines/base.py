@@ -14,6 +14,7 @@ import requests
 from engines.http import certificate_problem, session
 from engines.machine.vram import ModelShape
 from records.endpoint import server_url
+from records.headers import resolved
 from records.redaction import shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
@@ -44,6 +45,8 @@ class EngineConfig:
     url: str | None = None
     command: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers of every request to it; a value `ENV:VAR` comes from the environment."""
     thinking: bool = False
     cache: bool = False
 
@@ -177,7 +180,7 @@ class Engine(ABC):
     def _fetch(self, path: str) -> requests.Response | None:
         try:
             with session() as http:
-                answer = http.get(server_url(self.base_url, path), timeout=HTTP_TIMEOUT_S, headers=self.auth())
+                answer = http.get(server_url(self.base_url, path), timeout=HTTP_TIMEOUT_S, headers=self.headers())
         except (requests.RequestException, ValueError) as error:
             self.unreachable = certificate_problem(error)
             return None
@@ -187,6 +190,19 @@ class Engine(ABC):
     def auth(self) -> dict[str, str]:
         """Headers that carry the API key, if this engine needs one."""
         return {}
+
+    def headers(self) -> dict[str, str]:
+        """All headers that a request to it needs: the API key, and those of the profile, which override.
+
+        Raises:
+            EngineError: the variable of one is not set.
+        """
+        try:
+            own = resolved(self.config.headers)
+        except ValueError as error:
+            raise EngineError(f"{self.config.name}: {error}") from None
+        lowered = {name.lower() for name in own}
+        return {name: value for name, value in self.auth().items() if name.lower() not in lowered} | own
 
 
 def sha256_text(text: str | None) -> str | None:

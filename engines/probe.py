@@ -14,7 +14,7 @@ from engines.http import session
 from load.chat.decode import decode
 from load.chat.usage import count_of, detail
 from records import prompt_sha256
-from records.endpoint import server_url
+from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, question, server_url
 from records.thinking import holds_thought
 
 TIMEOUT_S = 180.0
@@ -42,28 +42,41 @@ class ProbeAnswer:
     cached_tokens: int | None = None
 
 
-def probe(engine: Engine, *, sampling: Mapping[str, Any], extras: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def probe(
+    engine: Engine,
+    *,
+    sampling: Mapping[str, Any],
+    extras: Mapping[str, Any] | None = None,
+    endpoint: str = CHAT,
+    max_tokens_field: str | None = None,
+) -> dict[str, Any]:
     """Ask the running engine for the facts that a run relies on. Never raises for an answer that it cannot read.
 
     Args:
         engine: the running engine.
         sampling: the profile's samplers.
         extras: request fields of the profile, which have the last word in the load's requests and so in these.
+        endpoint: the API's endpoint that the load uses, a key of `ENDPOINTS`.
+        max_tokens_field: what the server calls the most tokens of an answer; None: learn it.
 
     Returns:
+        endpoint, max_tokens_field: what was asked, and what the load must use;
         prompt_tokens: {sha256 of the messages: tokens or None}, equal in two engines whose templates match;
         thinking: whether think text was seen; fixed_length: whether exactly the asked tokens came;
         sampling_accepted; cache_hit: whether the same prompt asked twice came from a cache; notes: what went wrong.
     """
-    notes: list[str] = []
-    free = engine.request_fields(sampling, fixed_length=False) | dict(extras or {})
-    answers = [_ask(engine, messages, free, notes) for messages in PROBES]
+    asked = _Asked(engine, endpoint, max_tokens_field)
+    notes = asked.notes
+    free = request_fields(engine, sampling, extras, endpoint=endpoint, fixed_length=False)
+    answers = [asked.ask(messages, free) for messages in PROBES]
     # The first prompt a second time: a cache would show.
-    fixed_fields = engine.request_fields(sampling, fixed_length=True) | dict(extras or {})
-    fixed = _ask(engine, PROBES[0], fixed_fields, notes)
+    fixed_fields = request_fields(engine, sampling, extras, endpoint=endpoint, fixed_length=True)
+    fixed = asked.ask(PROBES[0], fixed_fields)
     good = [answer for answer in answers if answer and answer.status == 200]
     statuses = [answer.status for answer in answers if answer and answer.status in (200, 400, 422)]
     return {
+        "endpoint": endpoint,
+        "max_tokens_field": asked.max_tokens_field,
         "prompt_tokens": {
             prompt_sha256(messages): answer.prompt_tokens if answer else None
             for messages, answer in zip(PROBES, answers, strict=True)
@@ -76,51 +89,82 @@ def probe(engine: Engine, *, sampling: Mapping[str, Any], extras: Mapping[str, A
     }
 
 
-def _ask(
-    engine: Engine, messages: list[dict[str, str]], fields: Mapping[str, Any], notes: list[str]
-) -> ProbeAnswer | None:
-    """Send one streamed request as the load does; None if no answer came."""
-    body = {
-        "model": engine.model_name or "default",
-        "messages": messages,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "max_tokens": FIXED_TOKENS,
-        **{name: value for name, value in fields.items() if value is not None},
-    }
-    for attempt in range(BUSY_RETRIES + 1):
-        try:
-            answer = _post(engine, body, notes)
-        except (requests.RequestException, ValueError) as error:
-            notes.append(f"{type(error).__name__}: {str(error)[:200]}")
-            return None
-        if answer.status != 503 or attempt == BUSY_RETRIES:
-            return answer
-        time.sleep(0.5)
-    return None
+def request_fields(
+    engine: Engine,
+    sampling: Mapping[str, Any],
+    extras: Mapping[str, Any] | None,
+    *,
+    endpoint: str,
+    fixed_length: bool,
+) -> dict[str, Any]:
+    """What a request carries beyond the question: the engine's dialect, then the profile's fields, which override.
+
+    `/v1/completions` applies no chat template, so the dialect's switches for one are left out.
+    """
+    fields = engine.request_fields(sampling, fixed_length=fixed_length)
+    if endpoint != CHAT:
+        fields.pop("chat_template_kwargs", None)
+    return fields | dict(extras or {})
 
 
-def _post(engine: Engine, body: dict[str, Any], notes: list[str]) -> ProbeAnswer:
-    deadline = time.monotonic() + TIMEOUT_S
-    url = server_url(engine.base_url, "/v1/chat/completions")
-    with (
-        session() as http,
-        http.post(
-            url, json=body, timeout=TIMEOUT_S, headers=engine.auth(), allow_redirects=False, stream=True
-        ) as response,
-    ):
-        if response.status_code != 200:
-            notes.append(f"HTTP {response.status_code}: {' '.join(response.text.split())[:200]}")
-            return ProbeAnswer(response.status_code)
-        pieces = []
-        for piece in response.iter_content(chunk_size=None):
-            pieces.append((0, piece))
-            if b"[DONE]" in piece[-20:]:
-                break
-            if time.monotonic() > deadline:
-                notes.append(f"no end within {TIMEOUT_S:g} s")
-                break
-        return _read(pieces, response.headers.get("content-type", ""), notes)
+class _Asked:
+    """The requests of one probe, and what they taught of the server."""
+
+    def __init__(self, engine: Engine, endpoint: str, max_tokens_field: str | None) -> None:
+        self._engine, self._endpoint = engine, endpoint
+        self._may_learn = max_tokens_field is None
+        self.max_tokens_field = max_tokens_field or MAX_TOKENS_FIELDS[0]
+        self.notes: list[str] = []
+
+    def ask(self, messages: list[dict[str, str]], fields: Mapping[str, Any]) -> ProbeAnswer | None:
+        """Send one streamed request as the load does; None if no answer came."""
+        for attempt in range(BUSY_RETRIES + 1):
+            try:
+                answer = self._post(messages, fields)
+            except (requests.RequestException, ValueError) as error:
+                self.notes.append(f"{type(error).__name__}: {str(error)[:200]}")
+                return None
+            if answer.status != 503 or attempt == BUSY_RETRIES:
+                return answer
+            time.sleep(0.5)
+        return None
+
+    def _post(self, messages: list[dict[str, str]], fields: Mapping[str, Any]) -> ProbeAnswer:
+        engine = self._engine
+        body = {
+            "model": engine.model_name or "default",
+            **question(messages, self._endpoint),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            self.max_tokens_field: FIXED_TOKENS,
+            **{name: value for name, value in fields.items() if value is not None},
+        }
+        deadline = time.monotonic() + TIMEOUT_S
+        url = server_url(engine.base_url, f"/v1/{ENDPOINTS[self._endpoint]}")
+        with (
+            session() as http,
+            http.post(
+                url, json=body, timeout=TIMEOUT_S, headers=engine.headers(), allow_redirects=False, stream=True
+            ) as response,
+        ):
+            if response.status_code != 200:
+                refusal = " ".join(response.text.split())[:200]
+                if self._may_learn and response.status_code in (400, 422) and MAX_TOKENS_FIELDS[1] in response.text:
+                    # As OpenAI's newer models: "Use 'max_completion_tokens' instead."
+                    self._may_learn, self.max_tokens_field = False, MAX_TOKENS_FIELDS[1]
+                    self.notes.append(f"the server wants max_completion_tokens: {refusal}")
+                    return self._post(messages, fields)
+                self.notes.append(f"HTTP {response.status_code}: {refusal}")
+                return ProbeAnswer(response.status_code)
+            pieces = []
+            for piece in response.iter_content(chunk_size=None):
+                pieces.append((0, piece))
+                if b"[DONE]" in piece[-20:]:
+                    break
+                if time.monotonic() > deadline:
+                    self.notes.append(f"no end within {TIMEOUT_S:g} s")
+                    break
+            return _read(pieces, response.headers.get("content-type", ""), self.notes)
 
 
 def _read(pieces: list[tuple[int, bytes]], content_type: str, notes: list[str]) -> ProbeAnswer:

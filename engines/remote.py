@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from engines.black_box import BlackBox
+from records.endpoint import without_endpoint
 from records.redaction import shown_url
 
 
@@ -20,10 +21,10 @@ class Remote(BlackBox):
     def base_url(self) -> str:
         assert self.config.url is not None
         # A user and password in it are sent by no request of the load, and must not be written down.
-        return shown_url(self.config.url).rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
+        return without_endpoint(shown_url(self.config.url)).removesuffix("/v1")
 
     def check(self) -> None:
-        self.auth()
+        self.headers()
 
     def argv(self) -> list[str]:
         return []

@@ -21,7 +21,15 @@ class Capture:
     def __init__(self, path: Path | None, *, append: bool) -> None:
         self._folder = CellFolder(path) if path else None
         self._file: int | None = None
-        self.counts: dict[str, Any] = {"warmup": 0, "measure": 0, "drain": 0, "ok": 0, "error": 0, "errors_by_kind": {}}
+        self.counts: dict[str, Any] = {
+            "warmup": 0,
+            "measure": 0,
+            "drain": 0,
+            "ok": 0,
+            "error": 0,
+            "cancelled": 0,
+            "errors_by_kind": {},
+        }
         if self._folder is None:
             return
         if append:
@@ -78,7 +86,7 @@ class Capture:
         counts = self.counts
         counts[record.phase] += 1
         if record.measured:
-            counts["ok" if record.ok else "error"] += 1
+            counts[record.status] += 1
             if record.error:
                 kind = str(record.error["kind"])
                 counts["errors_by_kind"][kind] = counts["errors_by_kind"].get(kind, 0) + 1

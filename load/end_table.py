@@ -59,7 +59,7 @@ class EndTable:
         self._every = 1
         """The streams that are kept for ITL and ICL: every so many-th."""
         self._stamps = 0
-        self._ok = 0
+        self._ok = self._cancelled = 0
         self._errors: Counter[str] = Counter()
         self._spans: dict[str, tuple[int, int, int]] = {}
 
@@ -71,6 +71,11 @@ class EndTable:
             self._errors[str(record.error["kind"])] += 1
             return
         latency = timing(record)
+        if record.status == "cancelled":
+            self._cancelled += 1
+            if latency.ttft_ms is not None:
+                self._latencies["ttft_ms"].append(latency.ttft_ms)
+            return
         for name, values in self._latencies.items():
             if (value := getattr(latency, name)) is not None:
                 values.append(value)
@@ -119,7 +124,7 @@ class EndTable:
 
     def lines(self) -> list[str]:
         """The table; empty where no measured request has ended."""
-        if not self._ok and not self._errors:
+        if not (self._ok or self._cancelled or self._errors):
             return []
         latencies = self.latencies()
         if latencies["itl_ms"] == latencies["icl_ms"]:
@@ -139,7 +144,9 @@ class EndTable:
             lines.append(f"{_row(label, str(requests), *map(_number, [*cells, mean]))}  {meaning}")
         lines.append(f"Output tokens/s over the whole test: {_number(self.tokens_per_s())}")
         errors = ", ".join(f"{kind} {count}" for kind, count in self._errors.most_common())
-        lines.append(f"Requests: {self._ok} ok, {sum(self._errors.values())} failed{': ' + errors if errors else ''}")
+        cancelled = f"{self._cancelled} cancelled (TTFT only), " if self._cancelled else ""
+        failed = f"{sum(self._errors.values())} failed{': ' + errors if errors else ''}"
+        lines.append(f"Requests: {self._ok} ok, {cancelled}{failed}")
         if self._every > 1:
             lines.append(f"ITL and ICL rest on every {self._every}th request.")
         if any("–" in line for line in lines):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from records.endpoint import Target
+from records import headers as http_headers
+from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, Target
 
 DEFAULT_MAX_TOKENS = 128
 """Most tokens of an answer where neither --max-tokens nor the prompt says."""
@@ -30,6 +32,12 @@ def add_options(parser: Parser) -> None:
     """Add the options to Locust's parser (not to a group of it: `include_in_web_ui` works on the parser only)."""
     add = parser.add_argument
     add("--model", default="", help="Model name in the request; empty lets the engine choose")
+    add(
+        "--endpoint",
+        default=CHAT,
+        choices=list(ENDPOINTS),
+        help="chat: /v1/chat/completions; completions: /v1/completions, where the prompt's text goes as it is",
+    )
     add(
         "--prompts",
         default="perf-short",
@@ -55,7 +63,21 @@ def add_options(parser: Parser) -> None:
         default=0,
         help=f"Most tokens of an answer; 0: what the prompt's row or task says, else {DEFAULT_MAX_TOKENS}",
     )
+    add(
+        "--max-tokens-field",
+        default=MAX_TOKENS_FIELDS[0],
+        choices=list(MAX_TOKENS_FIELDS),
+        help="What the server calls the most tokens of an answer",
+    )
     add("--fixed-length", action="store_true", default=False, help="Ask for exactly --max-tokens tokens (ignore_eos)")
+    add(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME=ENV:VAR",
+        include_in_web_ui=False,
+        help="Another header of each request, its value from a variable; NAME=VALUE for what is no secret. Repeatable",
+    )
     add(
         "--request-extras",
         default="{}",
@@ -67,6 +89,13 @@ def add_options(parser: Parser) -> None:
     add("--drain-timeout", type=float, default=10.0, help="Seconds that requests in flight may still take after a stop")
     add("--ca", default="", metavar="FILE", help="Certificates (PEM) to trust; empty: the system's, or SSL_CERT_FILE")
     add("--retries", type=int, default=0, help="How often a 429 or 503 is asked again, after Retry-After")
+    add(
+        "--cancel-share",
+        type=float,
+        default=0.0,
+        help="Share of requests (0 to 1) whose client closes the stream early",
+    )
+    add("--cancel-after-tokens", type=int, default=8, help="Tokens after which such a client closes the stream")
     add("--seed", type=int, default=1, help="Seed of prompts and arrivals")
     add("--rate", type=float, default=1.0, help="open_loop: requests a second")
     add("--arrivals", default="poisson", choices=["poisson", "constant", "gamma"], help="open_loop: kind of arrivals")
@@ -104,7 +133,9 @@ def form_groups(kind: str) -> list[list[Any]]:
     own = [name for name, kinds in OF_KIND.items() if kind in kinds]
     return [
         ["Load", [*own, "requests", "duration", "warmup"]],
-        ["What is asked", ["prompts", "samples", "seed", "max_tokens", "fixed_length", "model", "request_extras"]],
+        ["What is asked", ["prompts", "samples", "seed", "max_tokens", "fixed_length"]],
+        ["The API", ["endpoint", "model", "max_tokens_field", "request_extras"]],
+        ["Cancellation", ["cancel_share", "cancel_after_tokens"]],
         ["Records", ["capture_dir", "keep_raw"]],
         ["Limits", ["request_timeout", "silence_timeout", "drain_timeout", "retries"]],
     ]
@@ -168,15 +199,20 @@ def check(options: Any, kind: str) -> dict[str, Any]:
         ("retries", 0),
         ("max_tokens", 0),
         ("samples", 1),
+        ("cancel_share", 0),
+        ("cancel_after_tokens", 1),
         ("duration", 0),
     ):
         value = getattr(options, name)
         if not math.isfinite(value) or value < least:
             raise UsageError(f"--{name.replace('_', '-')} {value}: at least {least} was expected")
+    if options.cancel_share > 1:
+        raise UsageError(f"--cancel-share {options.cancel_share:g}: a share from 0 to 1 was expected")
     for name in ("request_timeout", "silence_timeout", "drain_timeout", "rate", "burstiness"):
         value = getattr(options, name)
         if not math.isfinite(value) or value <= 0:
             raise UsageError(f"--{name.replace('_', '-')} {value}: more than 0 was expected")
+    headers_of(options)
     try:
         steps = [float(step) for step in options.steps.split(",")]
     except ValueError:
@@ -191,13 +227,27 @@ def check(options: Any, kind: str) -> dict[str, Any]:
     return extras
 
 
+def headers_of(options: Any) -> dict[str, str]:
+    """The extra headers of each request, as given: `ENV:VAR` stands for a variable.
+
+    Raises:
+        UsageError: one is no header, or its variable is not set.
+    """
+    try:
+        headers = http_headers.parse_headers(options.header, os.environ.get(http_headers.HANDED, ""))
+        http_headers.resolved(headers)
+    except ValueError as error:
+        raise UsageError(f"--header {error}") from None
+    return headers
+
+
 def failure_exit_code(options: Any) -> int:
     """The exit code of a test in which a measured request failed: Locust's --exit-code-on-error."""
     return int(options.exit_code_on_error)
 
 
-def target(host: str | None) -> Target:
-    """Where the requests go.
+def target(host: str | None, endpoint: str = CHAT) -> Target:
+    """Where the requests go; `endpoint` is chat or completions.
 
     Raises:
         UsageError: no --host, or no URL.
@@ -205,7 +255,7 @@ def target(host: str | None) -> Target:
     if not host:
         raise UsageError("--host: the engine's base URL is missing, such as http://127.0.0.1:8080")
     try:
-        return Target.parse(host)
+        return Target.parse(host, endpoint)
     except ValueError as error:
         raise UsageError(f"--host {error}") from None
 

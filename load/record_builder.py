@@ -22,6 +22,7 @@ _ENDS = {
     End.SILENCE: (ErrorKind.SILENCE_TIMEOUT, "no byte within the silence timeout"),
     End.TOTAL: (ErrorKind.TOTAL_TIMEOUT, "not complete within the request timeout"),
     End.TOO_LARGE: (ErrorKind.BAD_FRAME, "a response over the size limit"),
+    End.CANCELLED: (ErrorKind.CANCELLED, "closed by the client"),
     End.DONE: (ErrorKind.ABORTED, "[DONE] came in the middle of an event"),
 }
 _STATUSES = {429: ErrorKind.RATE_LIMITED, 503: ErrorKind.BUSY}
@@ -86,6 +87,10 @@ def build_record(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[R
     for answer in decode(body, cut=not reply.framed, content_type=content_type):  # noqa: B007 - the last one is whole
         yield record
     _fill(record, answer)
+    if reply.end is End.CANCELLED and not (exchange.failure or answer.error):
+        record.status = "cancelled"
+        yield record
+        return
     failure = exchange.failure or _failure(reply, answer)
     if failure:
         _fail(record, *failure)

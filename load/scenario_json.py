@@ -8,13 +8,20 @@ from typing import Any
 from load.capture import utc_now
 from load.record_builder import Labels
 from load.schedule.admission import Admission
+from records.headers import shown
 from records.redaction import shown_fields
 
 NOT_ENDED = "not ended"
 
 
 def asked_fields(
-    options: Any, kind: str, *, users: int | None, measured_prompts: int, extras: Mapping[str, Any]
+    options: Any,
+    kind: str,
+    *,
+    users: int | None,
+    measured_prompts: int,
+    extras: Mapping[str, Any],
+    headers: Mapping[str, str],
 ) -> dict[str, Any]:
     """What the options ask for. Null means: does not apply, or no limit."""
     return {
@@ -29,9 +36,14 @@ def asked_fields(
         # Null: each prompt's own budget.
         "max_tokens": options.max_tokens or None,
         "fixed_length": options.fixed_length,
+        "cancel_share": options.cancel_share,
+        "cancel_after_tokens": options.cancel_after_tokens if options.cancel_share else None,
         "samples": options.samples,
         "seed": options.seed,
+        "endpoint": options.endpoint,
         "model": options.model or None,
+        "max_tokens_field": options.max_tokens_field,
+        "headers": shown(headers),
         "request_extras": shown_fields(extras),
         "shape": kind,
     }

@@ -10,15 +10,19 @@ from typing import Any
 
 from gevent.event import Event
 
+from load.cancellation import Cancellation
 from load.capture import Capture, CaptureError, utc_now
 from load.decode_queue import Decoding
 from load.health import Health
-from load.options import UsageError, check, target
+from load.options import UsageError, check, headers_of, target
 from load.record_builder import Exchange, Labels, build_record, hide_secrets
+from load.request import RequestWriter
 from load.scenario_json import asked_fields, process_fields
 from load.schedule.admission import Admission
 from load.schedule.tickets import Prompts, Shard, Ticket
 from records import Phase, Record, workload_name
+from records.headers import resolved
+from records.redaction import client_key
 from workloads import TaskError, load_prompts
 
 log = logging.getLogger("enginebench")
@@ -56,7 +60,12 @@ class Session:
         """
         self.options, self.users, self._on_record = options, users, on_record
         self.extras = check(options, kind)
-        self.target = target(host)
+        self.target = target(host, options.endpoint)
+        headers = headers_of(options)
+        self.requests = RequestWriter(
+            options, self.target, extras=self.extras, headers=resolved(headers), key=client_key()
+        )
+        self.cancellation = Cancellation(options.cancel_share, options.cancel_after_tokens, options.seed)
         workload = options.workload or workload_name(options.prompts)
         self.labels = Labels(
             session=os.urandom(4).hex(),
@@ -69,7 +78,15 @@ class Session:
         )
         try:
             all_prompts = load_prompts(options.prompts, seed=options.seed)
+            if options.cancel_share and any(
+                prompt.gold is not None and prompt.pool != Phase.WARMUP for prompt in all_prompts
+            ):
+                raise UsageError(
+                    "--cancel-share: an answer that is cut off cannot be graded; take prompts without gold"
+                )
             prompts = Prompts(all_prompts, warmup=options.warmup, shard=shard)
+        except UsageError:
+            raise
         except (TaskError, ValueError) as error:
             raise UsageError(f"--prompts: {error}") from None
         try:
@@ -93,7 +110,7 @@ class Session:
         self.failure: str | None = None
         self.started_utc = utc_now()
         self._asked = asked_fields(
-            options, kind, users=users() or None, measured_prompts=prompts.total, extras=self.extras
+            options, kind, users=users() or None, measured_prompts=prompts.total, extras=self.extras, headers=headers
         )
         self.health.start()
         self._write_scenario()
@@ -148,8 +165,8 @@ class Session:
         # An attempt that is asked again is an error in the figures, but the request is not over.
         if record.measured and not exchange.retried:
             self.finished += 1
-            self.failed += not record.ok
-        if not record.ok and self.options.keep_raw and exchange.reply is not None:
+            self.failed += record.failed
+        if record.failed and self.options.keep_raw and exchange.reply is not None:
             self.capture.keep_raw(record, exchange.reply.raw or [])
         self._on_record(record)
 

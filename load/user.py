@@ -7,19 +7,16 @@ import time
 from typing import Any, ClassVar
 
 import gevent
-import orjson
 from locust import User, task
 
 from load import plugin
 from load.http.connection import Connection, StreamError
 from load.http.response import Reply
-from load.options import DEFAULT_MAX_TOKENS
 from load.record_builder import Exchange, retry_after_s
 from load.schedule.tickets import Ticket
 from load.session import Session
 from load.state import state_of
 from records import ErrorKind
-from records.redaction import client_key
 
 plugin.install()
 
@@ -45,7 +42,6 @@ class ChatUser(User):
         self.session: Session = state.session
         self._number = next(state.user_numbers)
         self._seq = 0
-        self._key = client_key()
         self._connection = Connection(
             self.session.target, keep_raw=self.session.options.keep_raw, ca=self.session.options.ca or None
         )
@@ -85,17 +81,18 @@ class ChatUser(User):
     def _attempt(self, ticket: Ticket, attempt: int) -> float | None:
         """One attempt; returns how long to wait before another, None where there is no use in one."""
         session, health = self.session, self.session.health
-        body, max_tokens = self._body(ticket)
+        request, max_tokens = self._request(ticket)
         exchange = Exchange(ticket, self._number, self._seq, attempt, end_ns=0, max_tokens=max_tokens)
         began = time.monotonic_ns()
         health.began(began, ticket.due_ns)
         reply: Reply | None = None
         try:
             reply = self._connection.exchange(
-                self._request(body),
+                request,
                 total_s=session.options.request_timeout,
                 silence_s=session.options.silence_timeout,
                 on_reply=lambda started: setattr(exchange, "reply", started),
+                until=session.cancellation.of(ticket),
             )
             exchange.reply = reply
         except StreamError as error:
@@ -116,33 +113,6 @@ class ChatUser(User):
             session.ended(exchange)
         return wait_s
 
-    def _body(self, ticket: Ticket) -> tuple[bytes, int | None]:
-        options = self.session.options
-        max_tokens = options.max_tokens or ticket.prompt.max_tokens or DEFAULT_MAX_TOKENS
-        body: dict[str, Any] = {
-            "model": options.model or "default",
-            "messages": list(ticket.prompt.messages),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "max_tokens": max_tokens,
-            "temperature": 0,
-        }
-        if options.fixed_length:
-            body["ignore_eos"] = True
-        # A field that the extras set to null is left out: some servers refuse what they don't know.
-        body = {name: value for name, value in {**body, **self.session.extras}.items() if value is not None}
-        # What the extras made of it is what was asked for.
-        return orjson.dumps(body), body.get("max_tokens", body.get("max_completion_tokens"))
-
-    def _request(self, body: bytes) -> bytes:
-        target, key = self.session.target, self._key
-        head = (
-            f"POST {target.path} HTTP/1.1\r\n"
-            f"Host: {target.authority}\r\n"
-            "User-Agent: enginebench\r\n"
-            "Accept: text/event-stream\r\n"
-            "Accept-Encoding: identity\r\n"
-            "Content-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n" + (f"Authorization: Bearer {key}\r\n" if key else "") + "\r\n"
-        )
-        return head.encode("latin-1") + body
+    def _request(self, ticket: Ticket) -> tuple[bytes, int | None]:
+        """The bytes of a ticket's request, and the most tokens that it asks for."""
+        return self.session.requests.write(ticket.prompt)

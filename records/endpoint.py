@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
-_CHAT = "/chat/completions"
+CHAT, COMPLETIONS = "chat", "completions"
+ENDPOINTS = {CHAT: "chat/completions", COMPLETIONS: "completions"}
+"""The endpoints that can be measured, and the API resource of each."""
+MAX_TOKENS_FIELDS = ("max_tokens", "max_completion_tokens")
+"""How servers call the most tokens of an answer. OpenAI's newer models refuse the first."""
 _VERSION = re.compile(r"/v\d[^/]*$")
 _PATH_SAFE = "/%:@!$&'()*+,;=~-._"
 _QUERY_SAFE = _PATH_SAFE + "?"
@@ -25,14 +31,24 @@ def split_url(url: str) -> SplitResult:
     return parts
 
 
-def api_target(base: str, resource: str = "chat/completions") -> str:
+def question(messages: Sequence[Any], endpoint: str) -> dict[str, Any]:
+    """The field of a request that asks: `messages`, or for `/v1/completions` their contents as one `prompt`.
+
+    No chat template is applied to a prompt: the contents are joined by blank lines.
+    """
+    if endpoint == CHAT:
+        return {"messages": list(messages)}
+    return {"prompt": "\n\n".join(str(message["content"]) for message in messages)}
+
+
+def api_target(base: str, resource: str = ENDPOINTS[CHAT]) -> str:
     """Path and query, percent-encoded, of an API resource below a base URL.
 
     The base may end in a version (`/v1`, `/api/v3`), which is kept; without one `/v1` is added. It may also be the
-    whole URL of the chat completions. A query of the base is kept.
+    whole URL of an endpoint. A query of the base is kept.
     """
     parts = split_url(base)
-    path = parts.path.rstrip("/").removesuffix(_CHAT)
+    path = without_endpoint(parts.path)
     if not _VERSION.search(path):
         path += "/v1"
     return _encoded(f"{path}/{resource}", parts.query)
@@ -44,13 +60,13 @@ def server_url(base: str, path: str) -> str:
     root = f"{parts.scheme}://{parts.netloc}"
     if path.startswith("/v1/"):
         return root + api_target(base, path.removeprefix("/v1/"))
-    prefix = parts.path.rstrip("/").removesuffix(_CHAT).removesuffix("/v1")
+    prefix = without_endpoint(parts.path).removesuffix("/v1")
     return root + _encoded(prefix + path, parts.query)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An engine's host and the request target of its chat completions (path and query, percent-encoded)."""
+    """An engine's host and the request target of one of its endpoints (path and query, percent-encoded)."""
 
     host: str
     port: int
@@ -58,8 +74,8 @@ class Target:
     path: str
 
     @classmethod
-    def parse(cls, url: str) -> Target:
-        """Take a base URL apart (see `api_target`).
+    def parse(cls, url: str, endpoint: str = CHAT) -> Target:
+        """Take a base URL apart (see `api_target`); `endpoint` is a key of `ENDPOINTS`.
 
         Raises:
             ValueError: it is no http(s) URL.
@@ -71,12 +87,20 @@ class Target:
             host = parts.hostname.encode("idna").decode("ascii")
         except UnicodeError:
             raise ValueError(f"{url!r}: the host name cannot be encoded (IDNA)") from None
-        return cls(host, parts.port or (443 if tls else 80), tls, api_target(url))
+        return cls(host, parts.port or (443 if tls else 80), tls, api_target(url, ENDPOINTS[endpoint]))
 
     @property
     def authority(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+
+def without_endpoint(path: str) -> str:
+    """A path or URL without the API resource that it may end in."""
+    path = path.rstrip("/")
+    for resource in ENDPOINTS.values():
+        path = path.removesuffix(f"/{resource}")
+    return path
 
 
 def _encoded(path: str, query: str) -> str:

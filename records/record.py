@@ -85,6 +85,7 @@ class Record:
     """How many choices the stream had. Text is that of choice 0; usage counts the tokens of all."""
     done: bool = False
     status: str = "ok"
+    """`ok`, `error`, or `cancelled`: the client closed the stream on purpose (`cancel_share`), which is no error."""
     error: JsonObject | None = None
     """{"kind": ErrorKind, "message": str} where status is "error"."""
     http_status: int | None = None
@@ -97,6 +98,10 @@ class Record:
     @property
     def ok(self) -> bool:
         return self.status == "ok"
+
+    @property
+    def failed(self) -> bool:
+        return self.status == "error"
 
     @property
     def measured(self) -> bool:

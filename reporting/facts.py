@@ -81,6 +81,24 @@ def _switch(value: bool | None) -> str | None:
     return None if value is None else "on" if value else "off"
 
 
+CANCELLATION_LEAD = (
+    "What clients that go away do to the others: figures of the answers that were not cancelled (TTFT: of all), against"
+    " the same load without cancellation."
+)
+
+
+def cancellation_notes(view: View) -> list[str]:
+    """How many requests of each cell and engine were cancelled, and what they are compared with."""
+    notes = {}
+    for row in view.rows("cancellation"):
+        against = f"compared with {row['twin']}" if row["twin"] else "this run has no cell of the same load without it"
+        notes[row["cell"], row["engine"]] = (
+            f"{row['cell']}, {row['engine']}: {row['cancelled']:,} of {count(row['requests'], 'request')} cancelled"
+            f" after {count(row['after_tokens'], 'token')}; {against}"
+        )
+    return list(notes.values())
+
+
 @dataclass(frozen=True)
 class AnswerFacts:
     """How one engine's answers to one workload were found and counted, in words."""

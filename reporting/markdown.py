@@ -8,7 +8,16 @@ from collections.abc import Iterable, Sequence
 from records import JsonObject
 from reporting.escape import markdown as md
 from reporting.escape import markdown_code
-from reporting.facts import answer_facts, commands, engine_facts, failures, noise_floors, run_facts
+from reporting.facts import (
+    CANCELLATION_LEAD,
+    answer_facts,
+    cancellation_notes,
+    commands,
+    engine_facts,
+    failures,
+    noise_floors,
+    run_facts,
+)
 from reporting.finding import finding
 from reporting.format import (
     DAGGER_NOTE,
@@ -48,6 +57,7 @@ def _render(view: View, rows: int) -> str:
         _at_a_glance(view, rows),
         _speed(view, rows),
         _steps(view, rows),
+        _cancelled(view, rows),
         _answers(view, rows),
         _time(view, rows),
         _audit(view, rows),
@@ -102,6 +112,26 @@ def _speed(view: View, rows: int) -> str:
 def _steps(view: View, rows: int) -> str:
     """Sweeps, level by level; empty without one."""
     return f"## Step by step\n\n{_speed_table(view, view.step_rows, rows)}" if view.step_rows else ""
+
+
+def _cancelled(view: View, rows: int) -> str:
+    """What cancelled requests did to the others; empty where none was cancelled on purpose."""
+    found = view.rows("cancellation")
+    if not found:
+        return ""
+    body = [
+        [
+            md(row["cell"]),
+            md(row["engine"]),
+            metric_name(row["metric"]),
+            *(quantity((row.get(side) or {}).get("value"), row.get("unit")) for side in ("without", "with")),
+            ratio_with_interval(row.get("speed_ratio")),
+        ]
+        for row in found
+    ]
+    table = _table(["cell", "engine", "metric", "without", "with", "speed ratio"], body, rows, numeric=3)
+    notes = "\n".join(f"- {md(note, 300)}" for note in cancellation_notes(view))
+    return f"## Cancelled requests\n\n{CANCELLATION_LEAD}\n\n{notes}\n\n{table}"
 
 
 def _speed_table(view: View, speed_rows: list[JsonObject], rows: int) -> str:

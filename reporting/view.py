@@ -127,7 +127,7 @@ class View:
 
     @cached_property
     def failed_requests(self) -> list[JsonObject]:
-        return [row for row in self.rows("requests") if row.get("status") != "ok" and row.get("phase") != "warmup"]
+        return [row for row in self.rows("requests") if row.get("status") == "error" and row.get("phase") != "warmup"]
 
     @cached_property
     def flips(self) -> list[JsonObject]:

@@ -193,6 +193,8 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     frame["chars"] = [len(text) + len(thought) + more for text, thought, more in lengths]
     frame["thought"] = [holds_thought(text, thought) for text, thought in zip(texts, reasonings, strict=True)]
     frame["ok"] = frame["status"] == "ok"
+    frame["failed"] = frame["status"] == "error"
+    frame["cancelled"] = frame["status"] == "cancelled"
     frame["measured"] = (frame["phase"] != Phase.WARMUP.value) & ~_superseded(frame, resumable)
     return Capture(
         engine=engine,

@@ -9,6 +9,7 @@ from records import JsonObject
 from scoring.captures import Capture
 from scoring.quality.accuracy import AnswersPair
 from scoring.speed import breakdown, gpu
+from scoring.speed.cancellation import MeasuredRound
 from scoring.speed.latency import CellFigures
 
 
@@ -30,6 +31,8 @@ class Parts:
     gpu: dict[str, dict[int, list[JsonObject]]] = field(default_factory=dict)
     loads: dict[str, dict[str, tuple[str, list[CellFigures]]]] = field(default_factory=dict)
     """By engine and cell: its workload and the figures of its rounds."""
+    measured: dict[str, dict[str, list[MeasuredRound]]] = field(default_factory=dict)
+    """By engine and cell."""
     means: dict[tuple[str, str, str], breakdown.Means] = field(default_factory=dict)
     """By cell, workload and engine."""
 

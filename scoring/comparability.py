@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from records import JsonObject, section_name, workload_name
+from records.endpoint import CHAT
 
 CLOCK_TOLERANCE_MHZ = 60
 """Some kernels report the same CPU clock limit a few MHz higher or lower; older histories store it in steps of 100."""
@@ -62,11 +63,19 @@ def load_facts(manifest: Mapping[str, Any], cell: str) -> JsonObject:
     section: JsonObject = next(sections, {})
     # The cell of a run of plain Locust has no section: its name says what it asked.
     workload = workload_name(str(section.get("workload") or cell.partition(".")[2]))
+    asked = {key: value for key, value in section.items() if key not in _NOT_LOAD}
+    if (endpoint := _endpoint(profile, section)) != CHAT:
+        asked["endpoint"] = endpoint
     return {
         **{key: profile.get(key) for key in _SHARED},
-        "asked": {key: value for key, value in section.items() if key not in _NOT_LOAD},
+        "asked": asked,
         "prompts": ((manifest.get("workloads") or {}).get(workload) or {}).get("sha256"),
     }
+
+
+def _endpoint(profile: Mapping[str, Any], section: JsonObject) -> str:
+    workload = (profile.get("workloads") or {}).get(section.get("workload")) or {}
+    return str(workload.get("endpoint") or profile.get("endpoint") or CHAT)
 
 
 def load_hashes(manifest: Mapping[str, Any]) -> dict[str, str]:

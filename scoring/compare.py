@@ -24,6 +24,7 @@ from scoring.quality.problems import problem_rows
 from scoring.quality.verdicts import judge_answers
 from scoring.runs import Round, Run, load_run, plain_capture_rows
 from scoring.speed import breakdown, gpu
+from scoring.speed.cancellation import cancellation_rows
 from scoring.speed.host import host_figures
 from scoring.speed.latency import CellFigures, cell_figures
 from scoring.speed.rows import performance_rows
@@ -110,6 +111,9 @@ def compare_run(
         "audit": rows,
         "performance": parts.performance,
         "steps": parts.steps,
+        "cancellation": [
+            row for engine, cells in parts.measured.items() for row in cancellation_rows(engine, cells, _margin(run))
+        ],
         "breakdown": parts.breakdown(),
         "quality": parts.quality,
         "divergence": parts.divergence,
@@ -126,7 +130,7 @@ def compare_run(
 
 def _judge(run: Run, parts: Parts) -> JsonObject:
     """Give every deciding figure its verdict, over all cells and candidates; returns {speed, answers}, the families."""
-    margin = (run.profile.get("gate") or {}).get("threshold") or DEFAULT_SPEED_MARGIN
+    margin = _margin(run)
     # Of two runs joined, it is enough that one of them was looked at after every round.
     profiles = [run.profile, *((manifest.get("profile") or {}) for manifest in run.manifests.values())]
     sequential = any(profile.get("rounds") == "auto" for profile in profiles)
@@ -135,6 +139,11 @@ def _judge(run: Run, parts: Parts) -> JsonObject:
         "speed": judge_speed(parts.performance, run.baseline, margin, _deciding(run), sequential=sequential),
         "answers": judge_answers(parts.answer_pairs),
     }
+
+
+def _margin(run: Run) -> float:
+    """How far from 1 a speed ratio may be and still count as equally fast."""
+    return float((run.profile.get("gate") or {}).get("threshold") or DEFAULT_SPEED_MARGIN)
 
 
 def judged_so_far(folder: RunFolder) -> list[JsonObject]:
@@ -180,6 +189,7 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
         own = run.of_engine(engine)
         parts.audit += audit_cell(CellFacts(own, engine, cell, own.cell_profile(cell), facts[engine], baseline, pools))
         parts.loads.setdefault(engine, {})[cell] = workload, [f for _, f in figures.get(engine, [])]
+        parts.measured.setdefault(engine, {})[cell] = [(c.round, c.scenario, f) for c, f in captured[engine]]
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
     texts = {engine: [capture for capture, _ in rounds] for engine, rounds in captured.items()}

@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +71,11 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
         return _serve(scenario, port, out, options | {"host": target}, {})
     profile, section = named
     with _engine(profile, section, out) as engine:
-        extras = request_extras(engine, section, profile, fixed_length=False)
-        options |= {"host": engine.base_url, "engine": section.name, "model": engine.model_name}
-        return _serve(scenario, port, out, options, extras)
+        endpoint = profile.endpoint
+        extras = request_extras(engine, section, profile, fixed_length=False, endpoint=endpoint)
+        options |= {"host": engine.base_url, "engine": section.name, "model": engine.model_name, "endpoint": endpoint}
+        options |= {"max_tokens_field": section.max_tokens_field}
+        return _serve(scenario, port, out, options, extras, section.headers)
 
 
 def _section(target: str) -> tuple[Profile, EngineSection]:
@@ -106,11 +108,18 @@ def _engine(profile: Profile, section: EngineSection, out: Path) -> Iterator[Any
         raise BenchError(str(error)) from None
 
 
-def _serve(scenario: str, port: int | None, out: Path, options: dict[str, Any], request_extras: dict[str, Any]) -> int:
+def _serve(
+    scenario: str,
+    port: int | None,
+    out: Path,
+    options: dict[str, Any],
+    request_extras: dict[str, Any],
+    headers: Mapping[str, str] | None = None,
+) -> int:
     """Run Locust with its web UI until it ends or we are stopped."""
     port = port or free_port()
     web = {"web_host": WEB_HOST, "web_port": port, "capture_dir": out}
-    locust = Locust(scenario, options | web, request_extras, out / "load.log")
+    locust = Locust(scenario, options | web, request_extras, out / "load.log", headers=headers or {})
     with locust.running() as process:
         address = f"http://{WEB_HOST}:{port}"
         _wait_until_up(process, address, locust.log)

@@ -14,7 +14,7 @@ LOCUSTFILES = Path(__file__).resolve().parents[2] / "locustfiles"
 
 Options = dict[str, str | int | float | bool]
 
-OF_A_CELL = frozenset({"ca", "drain_timeout", "retries", *OF_KIND})
+OF_A_CELL = frozenset({"ca", "drain_timeout", "retries", "cancel_share", "cancel_after_tokens", *OF_KIND})
 """The options of a scenario that are not keys of the cell, or of the run, themselves."""
 
 DRAIN_TIMEOUT_S: float = plain_parser().get_default("drain_timeout")

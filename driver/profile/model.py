@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from driver.profile.fields import Listed, Name, Number, Positive, Seconds, Section, Seed
-from driver.profile.sections import Cell, EngineSection, Gate, Objectives, Sampling, Verdict, WorkloadSection
+from driver.profile.sections import Cell, Endpoint, EngineSection, Gate, Objectives, Sampling, Verdict, WorkloadSection
 from nightly.guard import parse_duration
 from records import NAME
 from records.run_folder import RESERVED_IN_ROUND, RESERVED_IN_RUN
@@ -44,6 +44,8 @@ class Profile(Section):
     """Whether the model may think, in all engines alike."""
     cache: bool = False
     """Whether prefixes may come from a cache, in all engines alike."""
+    endpoint: Endpoint = "chat"
+    """chat asks /v1/chat/completions; completions asks /v1/completions, to which no chat template is applied."""
     tokenizer: str | None = None
     """A Hugging Face folder or tokenizer.json that counts the tokens of answers without usage."""
     error_limit: Annotated[Number, Field(ge=0, le=1)] = 0.0
@@ -66,6 +68,16 @@ class Profile(Section):
     """The rules of a nightly run."""
     verdict: Verdict = Verdict()
     """Which figures get a verdict."""
+
+    def endpoint_of(self, cell: Cell) -> str:
+        """The endpoint that a cell asks: its workload's, else the profile's."""
+        section = self.workloads.get(cell.workload)
+        return (section.endpoint if section else None) or self.endpoint
+
+    @property
+    def endpoints(self) -> list[str]:
+        """The endpoints that the cells ask, in their order."""
+        return list(dict.fromkeys(self.endpoint_of(cell) for cell in self.cells))
 
     @property
     def time_s(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from records import JsonObject
+from records.headers import shown as shown_headers
 from records.redaction import shown_argv, shown_env, shown_fields, shown_text
 
 
@@ -23,6 +24,8 @@ def _shown(engine: JsonObject) -> JsonObject:
             shown[key] = shown_env(value)
         elif key in ("args", "command") and isinstance(value, list):
             shown[key] = shown_argv(value)
+        elif key == "headers" and isinstance(value, dict):
+            shown[key] = shown_headers(value)
         elif key in ("options", "request_extras"):
             shown[key] = shown_fields(value)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -24,9 +24,13 @@ from engines import KINDS
 from engines import check_options as check_engine_options
 from nightly.gate_rules import DEFAULT_BASELINE, check_metrics, parse_choice
 from records import cell_name, workload_name
+from records.headers import check_headers
 from scoring.metrics import DECIDING
 
 DEFAULT_SLOTS = 4
+
+Endpoint = Literal["chat", "completions"]
+"""The keys of `records.endpoint.ENDPOINTS`."""
 
 
 class Sampling(Section):
@@ -81,6 +85,10 @@ class EngineSection(Section):
     """Environment of its process."""
     request_extras: dict[str, Any] = Field(default_factory=dict)
     """Fields of every request; they override all others."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Further HTTP headers of every request; the value "ENV:VAR" is read from the environment, never written down."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """What the server calls the most tokens of an answer; null: the probe learns it."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings that only its kind has (docs/engines.md)."""
     cores: Cores | None = None
@@ -100,6 +108,12 @@ class EngineSection(Section):
     @classmethod
     def _whole_url(cls, value: str | None) -> str | None:
         return None if value is None else complete_url(value)
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_can_be_sent(cls, value: dict[str, str]) -> dict[str, str]:
+        check_headers(value)
+        return value
 
     @field_validator("kind")
     @classmethod
@@ -132,6 +146,8 @@ class WorkloadSection(Section):
     """Ask a seeded sample of so many."""
     few_shot: Count = 0
     """Worked examples before each problem."""
+    endpoint: Endpoint | None = None
+    """chat or completions; null: the profile's."""
 
     @model_validator(mode="after")
     def _one_subset(self) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class LivingEngine:
     engine: Engine
     process: RunningEngine
     display: Display
+    max_tokens_fields: Mapping[str, str]
+    """By endpoint: what the engine calls the most tokens of an answer."""
     keep_raw: bool = False
 
     @property
@@ -58,10 +60,11 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         prompts, owed = _prompts(living.run.workload(cell.workload_name), folder, cell, resumed=resumed)
         if resumed and not owed:
             mark_complete(folder)
-            return all(record.ok for record in read_records(folder.requests) if record.measured)
+            return not any(record.failed for record in read_records(folder.requests) if record.measured)
     except ValueError as error:
         raise BenchError(f"{error}; that is damaged: start a new run, or move the file away and ask again") from None
     section = living.life.engine
+    endpoint = living.profile.endpoint_of(cell)
     load = Load(
         cell=cell,
         folder=folder,
@@ -70,7 +73,12 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         host=living.engine.base_url,
         model=living.engine.model_name,
         prompts=prompts,
-        request_extras=request_extras(living.engine, section, living.profile, fixed_length=cell.fixed_length),
+        request_extras=request_extras(
+            living.engine, section, living.profile, fixed_length=cell.fixed_length, endpoint=endpoint
+        ),
+        headers=section.headers,
+        endpoint=endpoint,
+        max_tokens_field=living.max_tokens_fields[endpoint],
         seed=living.profile.seed,
         append=resumed,
         keep_raw=living.keep_raw,
@@ -116,7 +124,7 @@ def missing_prompts(folder: CellFolder, prompts: Iterable[Prompt], samples: int)
     answered: dict[str, set[int]] = {}
     if folder.requests.exists():
         for record in read_records(folder.requests):
-            if record.measured and (record.ok or (record.error or {}).get("kind") not in ASKED_AGAIN):
+            if record.measured and (not record.failed or (record.error or {}).get("kind") not in ASKED_AGAIN):
                 answered.setdefault(record.prompt_id, set()).add(record.sample)
     return [
         prompt for prompt in prompts if prompt.pool == "warmup" or len(answered.get(prompt.prompt_id, set())) < samples

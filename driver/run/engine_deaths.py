@@ -75,7 +75,8 @@ def _close(folder: CellFolder, records: list[Record], *, complete: bool, reason:
     scenario["counts"] = {
         **counts,
         "ok": sum(record.ok for record in measured),
-        "error": sum(not record.ok for record in measured),
+        "error": sum(record.failed for record in measured),
+        "cancelled": sum(record.status == "cancelled" for record in measured),
         "errors_by_kind": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
     }
     write_json(folder.scenario, {**scenario, "complete": complete, "incomplete_reason": reason})

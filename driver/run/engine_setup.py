@@ -10,8 +10,10 @@ from driver.profile.read import EngineSection, Profile, resolve_model
 from driver.run.progress import Display
 from engines import Engine, EngineConfig, EngineError, create
 from engines.files import sha256
+from engines.probe import request_fields
 from engines.weights.convert import convert, source_files, source_sha256
 from records import JsonObject, read_json
+from records.endpoint import CHAT
 from records.redaction import client_key
 
 
@@ -82,6 +84,7 @@ def engine_config(section: EngineSection, profile: Profile, model: Path | None) 
         url=section.url,
         command=section.command,
         options=section.options,
+        headers=section.headers,
         thinking=profile.thinking,
         cache=profile.cache,
     )
@@ -92,12 +95,14 @@ def ready_timeout_s(engine: Engine, section: EngineSection) -> float:
     return section.ready_timeout_s or engine.ready_timeout_s
 
 
-def request_extras(engine: Engine, section: EngineSection, profile: Profile, *, fixed_length: bool) -> dict[str, Any]:
+def request_extras(
+    engine: Engine, section: EngineSection, profile: Profile, *, fixed_length: bool, endpoint: str = CHAT
+) -> dict[str, Any]:
     """The request fields beyond messages: the profile's sampling, the engine's dialect, the profile's last word."""
     sampling = profile.sampling.model_dump(exclude_none=True)
-    fields = engine.request_fields(sampling, fixed_length=fixed_length)
+    fields = request_fields(engine, sampling, section.request_extras, endpoint=endpoint, fixed_length=fixed_length)
     # The load client's own word for a fixed length; an engine with another one may refuse it. Null is left out.
-    return {"ignore_eos": None, **fields, **section.request_extras}
+    return {"ignore_eos": None, **fields}
 
 
 def from_here(path: Path | str) -> Path:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from driver.profile.read import Cell
 from driver.run.engine_deaths import mark_engine_gone
 from driver.run.pinning import pinned
 from records import CellFolder, read_json, set_aside
+from records.endpoint import CHAT, MAX_TOKENS_FIELDS
 from records.exit_codes import ExitCode
+from records.headers import HANDED
 from records.redaction import KNOWN_SECRETS, known_secrets, scrub_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +42,8 @@ class Locust:
     """Merged into each request last. They may hold secrets, so they travel in the environment: others can read argv."""
     log: Path
     cores: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers of each request; they travel in the environment too."""
 
     @property
     def stop_grace_s(self) -> float:
@@ -58,6 +62,7 @@ class Locust:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
         env["PYTHONUNBUFFERED"] = "1"
         env["ENGINEBENCH_REQUEST_EXTRAS"] = json.dumps(self.request_extras)
+        env[HANDED] = json.dumps(dict(self.headers))
         env[KNOWN_SECRETS] = json.dumps(known_secrets())
         # The load process ends when this one does, also after a SIGKILL.
         env["ENGINEBENCH_DRIVER_PID"] = str(os.getpid())
@@ -99,6 +104,9 @@ class Load:
     """A file, or the name of a workload."""
     request_extras: dict[str, Any]
     seed: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    endpoint: str = CHAT
+    max_tokens_field: str = MAX_TOKENS_FIELDS[0]
     append: bool = False
     keep_raw: bool = False
     """Whether the bytes of failed requests are kept."""
@@ -109,6 +117,7 @@ class Load:
         options = {
             "headless": True,
             "host": self.host,
+            "endpoint": self.endpoint,
             "model": self.model,
             # Absolute: the load process runs in the checkout, wherever we were started.
             "prompts": self.prompts.absolute() if isinstance(self.prompts, Path) else self.prompts,
@@ -123,6 +132,7 @@ class Load:
             "warmup": cell.warmup,
             "samples": cell.samples,
             "max_tokens": cell.max_tokens,
+            "max_tokens_field": self.max_tokens_field,
             "fixed_length": cell.fixed_length,
             "users": cell.users,
             "request_timeout": cell.request_timeout_s,
@@ -131,7 +141,7 @@ class Load:
             "keep_raw": self.keep_raw,
         }
         log = self.folder.path / "load.log"
-        return Locust(cell.scenario, options | cell.options, self.request_extras, log, cell.cores)
+        return Locust(cell.scenario, options | cell.options, self.request_extras, log, cell.cores, self.headers)
 
 
 @dataclass(frozen=True, slots=True)

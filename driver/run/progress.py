@@ -67,8 +67,8 @@ class CaptureTail:
         if not record.measured:
             return
         self.done += 1
+        self.errors += record.failed
         if not record.ok:
-            self.errors += 1
             return
         times = timing(record)
         if (ttft_ms := times.ttft_ms) is not None and record.sent_ns is not None:

@@ -43,15 +43,28 @@ def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, 
     with _up(engine, life.engine, folder, state) as alive:
         state["readback"] = engine.read_back().to_dict()
         sampling = profile.sampling.model_dump(exclude_none=True)
-        state["probe"] = probe(engine, sampling=sampling, extras=life.engine.request_extras)
+        probes = {
+            endpoint: probe(
+                engine,
+                sampling=sampling,
+                extras=life.engine.request_extras,
+                endpoint=endpoint,
+                max_tokens_field=life.engine.max_tokens_field,
+            )
+            for endpoint in profile.endpoints
+        }
+        state["probe"], *others = probes.values()
+        state["probes_of_other_endpoints"] = others
         write_json(folder.engine_json, state)
         try:
-            refuse_disproved(state, profile, life.engine.name)
+            for each in probes.values():
+                refuse_disproved(state | {"probe": each}, profile, life.engine.name)
             refuse_changed(state, _other_lives(run, folder), profile, life.engine.name)
         except BenchError as error:
             state["refused"] = error.message
             raise
-        living = LivingEngine(run, profile, life, engine, alive, display, keep_raw)
+        fields = {endpoint: str(each["max_tokens_field"]) for endpoint, each in probes.items()}
+        living = LivingEngine(run, profile, life, engine, alive, display, fields, keep_raw)
         for cell in cells:
             all_ok &= run_cell(living, cell)
     return all_ok
@@ -132,6 +145,7 @@ def _initial_state(engine: Engine, life: Life, profile: Profile) -> JsonObject:
         "error": None,
         "readback": None,
         "probe": None,
+        "probes_of_other_endpoints": [],
         "provenance": engine.provenance(),
         "machine": None,
         "log_findings": None,

@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--tokens-per-chunk", type=int, default=1)
     parser.add_argument("--grid", action="store_true", help="all streams tick together")
     parser.add_argument("--stamps", action="store_true", help="each chunk's text is the time at which it was sent")
+    parser.add_argument("--slots", type=int, default=0, help="answers under way at once; the rest wait; 0: no limit")
     parser.add_argument("--fault", default="", help="of every answer whose request names none")
     asked = parser.parse_args()
     try:

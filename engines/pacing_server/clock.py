@@ -13,8 +13,8 @@ from engines.pacing_server.wire import Connection
 class Stream:
     """One answer on its way. Times are monotonic ns; `late` is the most that a send was after its due time."""
 
-    __slots__ = ("after", "before", "connection", "due", "end", "first", "interval", "last", "late", "left", "received",
-                 "send", "sent", "stamps", "tail", "tokens")  # fmt: skip
+    __slots__ = ("after", "before", "connection", "due", "end", "first", "grid", "interval", "last", "late", "left",
+                 "received", "send", "sent", "stamps", "tail", "tokens", "ttft")  # fmt: skip
 
     def __init__(self, connection: Connection, plan: Script, schedule: Schedule, received: int) -> None:
         self.connection: Connection | None = connection
@@ -22,11 +22,17 @@ class Stream:
         self.before, self.after, self.tail, self.end = plan.before, plan.after, plan.tail, plan.end
         self.stamps = schedule.stamps
         self.interval = int(schedule.interval_ms * 1e6)
-        self.due = received + int(schedule.ttft_ms * 1e6)
-        if schedule.grid:
-            self.due += -self.due % self.interval
+        self.ttft, self.grid = int(schedule.ttft_ms * 1e6), schedule.grid
+        self.due = 0
+        self.begin(received)
         self.left, self.sent, self.tokens = plan.chunks, 0, schedule.tokens
         self.received, self.first, self.last, self.late = received, 0, 0, 0
+
+    def begin(self, now: int) -> None:
+        """Start the clock of the answer: when the request was read, or when it gets a slot."""
+        self.due = now + self.ttft
+        if self.grid:
+            self.due += -self.due % self.interval
 
     def send_chunk(self) -> bool:
         """Send the next chunk, if one is left; False where the client does not take it.

@@ -9,6 +9,7 @@ import selectors
 import socket
 import struct
 import time
+from collections import deque
 from typing import NoReturn
 
 from engines.pacing_server.clock import Clock, Stream
@@ -16,6 +17,7 @@ from engines.pacing_server.log import Log
 from engines.pacing_server.schedule import Schedule, asked_schedule
 from engines.pacing_server.script import MODEL, End, json_answer, script, whole_answer
 from engines.pacing_server.wire import Connection, Request, TooLargeError
+from records.endpoint import CHAT, COMPLETIONS
 
 
 class PacingServer:
@@ -34,6 +36,9 @@ class PacingServer:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._clock, self._log = Clock(), Log()
+        self._running = 0
+        """Answers that hold a slot."""
+        self._waiting: deque[Stream] = deque()
 
     def run(self) -> NoReturn:
         """Serve for ever."""
@@ -81,6 +86,7 @@ class PacingServer:
             return
         self._log.ended(stream, finished=True)
         stream.connection = connection.stream = None
+        self._free_slot()
         if stream.end is End.RESET:
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._drop(connection)
@@ -105,6 +111,10 @@ class PacingServer:
         if stream is not None:
             stream.connection = None
             self._log.ended(stream, finished=False)
+            if stream in self._waiting:
+                self._waiting.remove(stream)
+            else:
+                self._free_slot()
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection.socket)
         connection.socket.close()
@@ -134,13 +144,15 @@ class PacingServer:
         if request is None:
             return
         if request.method == b"POST" and request.path.endswith("/chat/completions"):
-            self._chat(connection, request)
+            self._generate(connection, request, CHAT)
+        elif request.method == b"POST" and request.path.endswith("/completions"):
+            self._generate(connection, request, COMPLETIONS)
         elif request.method == b"GET":
             self._get(connection, request.path)
         else:
             self._refuse(connection, "404 Not Found", f"no {request.path} here")
 
-    def _chat(self, connection: Connection, request: Request) -> None:
+    def _generate(self, connection: Connection, request: Request, endpoint: str) -> None:
         try:
             asked = json.loads(request.body)
             schedule = asked_schedule(asked, self._default)
@@ -148,7 +160,7 @@ class PacingServer:
         except (ValueError, TypeError, AttributeError) as error:
             self._refuse(connection, "400 Bad Request", str(error))
             return
-        plan = script(schedule, prompt_tokens)
+        plan = script(schedule, prompt_tokens, endpoint)
         if not asked.get("stream"):
             self._send(connection, whole_answer(schedule, prompt_tokens))
             return
@@ -157,7 +169,20 @@ class PacingServer:
             return
         connection.stream = Stream(connection, plan, schedule, request.received_ns)
         self._log.began()
+        if self._default.slots and self._running >= self._default.slots:
+            self._waiting.append(connection.stream)
+            return
+        self._running += 1
         self._clock.add(connection.stream)
+
+    def _free_slot(self) -> None:
+        """Give the slot of an answer that is over to the one that has waited longest."""
+        self._running -= 1
+        if self._waiting:
+            stream = self._waiting.popleft()
+            stream.begin(time.monotonic_ns())
+            self._running += 1
+            self._clock.add(stream)
 
     def _get(self, connection: Connection, path: str) -> None:
         if path == "/health":

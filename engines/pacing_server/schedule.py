@@ -42,7 +42,8 @@ class Schedule:
 
     The first token is due `ttft_ms` after the request was read, the next chunks every `interval_ms`. On a `grid` the
     first is put off to the next multiple of the interval, so that all streams tick together. With `stamps` each chunk
-    carries its send time as text; without, equal prompts get equal answers, as greedy decoding gives them.
+    carries its send time as text; without, equal prompts get equal answers, as greedy decoding gives them. With `slots`
+    at most so many answers are under way at once; the rest wait in line, and their TTFT begins when they get a slot.
     """
 
     ttft_ms: float = 50.0
@@ -52,6 +53,7 @@ class Schedule:
     grid: bool = False
     fault: str = ""
     stamps: bool = False
+    slots: int = 0
 
     def __post_init__(self) -> None:
         """Check what was asked.
@@ -67,6 +69,8 @@ class Schedule:
             value = getattr(self, name)
             if not isinstance(value, int) or not 1 <= value <= 10_000_000:
                 raise ValueError(f"{name}: 1 to 10000000 was expected, not {value!r}")
+        if not isinstance(self.slots, int) or not 0 <= self.slots <= 1_000_000:
+            raise ValueError(f"slots: 0 (no limit) to 1000000 was expected, not {self.slots!r}")
         if self.fault and self.fault not in FAULTS and self.fault not in VARIANTS:
             raise ValueError(f"fault: {self.fault!r} is none of {', '.join([*FAULTS, *VARIANTS])}")
         if self.grid and not self.interval_ms:
@@ -95,4 +99,6 @@ def asked_schedule(body: Mapping[str, Any], default: Schedule) -> Schedule:
     if not isinstance(own, dict) or (unknown := set(own) - {field.name for field in fields(Schedule)}):
         what = f"no field {min(unknown)!r}" if isinstance(own, dict) else "an object was expected"
         raise ValueError(f"pacing: {what}; fields are {', '.join(field.name for field in fields(Schedule))}")
+    if "slots" in own:
+        raise ValueError("pacing: slots are the server's; a request cannot change them")
     return replace(schedule, **own)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from engines.pacing_server.schedule import Schedule
+from records.endpoint import CHAT
 
 STAMP_DIGITS = 18
 MODEL = "pacing"
@@ -42,14 +43,14 @@ class Script:
 
 
 @lru_cache(maxsize=256)
-def script(schedule: Schedule, prompt_tokens: int) -> Script:
-    """The bytes of one answer."""
+def script(schedule: Schedule, prompt_tokens: int, endpoint: str = CHAT) -> Script:
+    """The bytes of one answer; `endpoint` is that of the API which was asked."""
     fault = schedule.fault
     if fault in ("status_500", "redirect", "rate_limited", "busy"):
         return Script(_REFUSALS[fault])
     if fault == "no_answer":
         return Script(b"", end=End.SILENCE)
-    writer = _Writer(fault)
+    writer = _Writer(fault, endpoint)
     before, after = writer.around_stamp(schedule.tokens_per_chunk)
     chunks = schedule.chunks
     end = End.CLOSE if fault == "close_delimited" else End.KEEP
@@ -81,8 +82,8 @@ def whole_answer(schedule: Schedule, prompt_tokens: int) -> bytes:
 class _Writer:
     """Writes events as one variant or fault has them."""
 
-    def __init__(self, fault: str) -> None:
-        self._fault = fault
+    def __init__(self, fault: str, endpoint: str) -> None:
+        self._fault, self._endpoint = fault, endpoint
         self._newline = b"\r\n" if fault == "crlf" else b"\n"
 
     def head(self) -> bytes:
@@ -90,7 +91,9 @@ class _Writer:
         headers += b"Content-Encoding: gzip\r\n" if self._fault == "encoded" else b""
         headers += b"Connection: close\r\n" if self._fault == "close_delimited" else b"Transfer-Encoding: chunked\r\n"
         role = (
-            b"" if self._fault == "no_role" else self._framed(self._event(_delta({"role": "assistant", "content": ""})))
+            b""
+            if self._fault == "no_role" or self._endpoint != CHAT
+            else self._framed(self._event(_delta({"role": "assistant", "content": ""})))
         )
         return headers + b"\r\n" + role
 
@@ -122,10 +125,18 @@ class _Writer:
         return out if fault == "close_delimited" else out + b"0\r\n\r\n"
 
     def _event(self, value: dict[str, Any]) -> bytes:
+        if self._endpoint != CHAT:
+            value = value | {"object": "text_completion", "choices": [_as_text(choice) for choice in value["choices"]]}
         return b"data: " + json.dumps(value, separators=(",", ":")).encode() + self._newline * 2
 
     def _framed(self, data: bytes) -> bytes:
         return data if self._fault == "close_delimited" else b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def _as_text(choice: dict[str, Any]) -> dict[str, Any]:
+    """A choice of /v1/completions: its text in place of a delta."""
+    text = str(choice["delta"].get("content", ""))
+    return {"index": 0, "text": text, "logprobs": None, "finish_reason": choice["finish_reason"]}
 
 
 def _delta(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:

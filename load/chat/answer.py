@@ -165,7 +165,8 @@ class Answer:
             self.finish_reason = reason[:100]
         raw = choice.get("delta")
         if not isinstance(raw, dict):
-            return
+            # A choice of /v1/completions has its text where a chat's has a delta.
+            raw = {"content": choice.get("text")}
         delta = read_delta(raw)
         self._note(
             *(f"delta.{name[:40]} holds text of an unknown kind, which is not counted" for name in delta.unknown)
@@ -207,7 +208,7 @@ class Answer:
             tokens, self._counted = total - self._counted, total
             return tokens if tokens >= 0 else None
         logprobs = choice.get("logprobs")
-        content = logprobs.get("content") if isinstance(logprobs, dict) else None
+        content = (logprobs.get("content") or logprobs.get("tokens")) if isinstance(logprobs, dict) else None
         return len(content) if isinstance(content, list) and content else None
 
     def _note(self, *notes: str) -> None:

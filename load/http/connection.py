@@ -88,10 +88,23 @@ class Connection:
             return False
         return False
 
-    def exchange(self, request: bytes, *, total_s: float, silence_s: float, on_reply: Callable[[Reply], None]) -> Reply:
+    def exchange(
+        self,
+        request: bytes,
+        *,
+        total_s: float,
+        silence_s: float,
+        on_reply: Callable[[Reply], None],
+        until: Callable[[Reply], bool] | None = None,
+    ) -> Reply:
         """Send a request and collect its response, to its end or to a deadline.
 
-        `on_reply` gets the reply as soon as there is one to fill, so that a cancelled request keeps what had come.
+        Args:
+            request: all its bytes.
+            total_s: seconds that it may take.
+            silence_s: seconds without a byte after which it has failed.
+            on_reply: gets the reply as soon as there is one to fill, so that a stopped request keeps what had come.
+            until: is asked after each read whether to close the connection now (`End.CANCELLED`).
 
         Raises:
             StreamError: connect_failed, or aborted where the request could not be sent.
@@ -104,7 +117,7 @@ class Connection:
         try:
             upload.start(request, total_s)
             # An answer can come while the request is still going out, such as 413 for a large prompt.
-            Reader(self._socket, reply, self._target.tls).run(total_s, silence_s)
+            Reader(self._socket, reply, self._target.tls, until).run(total_s, silence_s)
         except BaseException:
             self.close()
             raise
@@ -116,15 +129,22 @@ class Connection:
         if upload.error is not None and reply.head is None:
             if reused and _just_sent(reply):
                 # The server had closed it between our look and our send: it never saw the request.
-                return self._again(request, total_s, silence_s, on_reply)
+                return self._again(request, total_s, silence_s, on_reply, until)
             raise StreamError(ErrorKind.ABORTED, f"while sending: {_words(upload.error)}")
         if reused and not (reply.reads or reply.pending) and reply.end in (End.CLOSED, End.RESET) and _just_sent(reply):
-            return self._again(request, total_s, silence_s, on_reply)
+            return self._again(request, total_s, silence_s, on_reply, until)
         return reply
 
-    def _again(self, request: bytes, total_s: float, silence_s: float, on_reply: Callable[[Reply], None]) -> Reply:
+    def _again(
+        self,
+        request: bytes,
+        total_s: float,
+        silence_s: float,
+        on_reply: Callable[[Reply], None],
+        until: Callable[[Reply], bool] | None,
+    ) -> Reply:
         try:
-            return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply)
+            return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply, until=until)
         except StreamError as error:
             # It was no old connection that had run out: the engine went away.
             raise StreamError(ErrorKind.ABORTED, f"closed before the first byte of the response; {error}") from None

@@ -72,8 +72,9 @@ when_idle = WhenIdle()
 class Reader:
     """Reads one response in the event loop and wakes the waiting greenlet once, when it is over."""
 
-    def __init__(self, sock: Any, reply: Reply, tls: bool) -> None:
-        self._sock, self._reply, self._tls = sock, reply, tls
+    def __init__(self, sock: Any, reply: Reply, tls: bool, until: Callable[[Reply], bool] | None = None) -> None:
+        """`until` is asked after each read whether to stop reading: the client cancels the request then."""
+        self._sock, self._reply, self._tls, self._until = sock, reply, tls, until
         self._loop = get_hub().loop
         self._waiter: Waiter[End] = Waiter()
         self._done_ns: int | None = None
@@ -88,7 +89,8 @@ class Reader:
         if self._tls:
             self._sock.setblocking(False)
         try:
-            self._watcher.start(self._tls_callback() if self._tls else self._callback())
+            on_readable = self._tls_callback() if self._tls else self._callback()
+            self._watcher.start(on_readable if self._until is None else self._watched(on_readable, self._until))
             total.start(self._waiter.switch, End.TOTAL)
             self._silence.start(self._on_silence)
             self._reply.end = self._waiter.get()
@@ -168,6 +170,17 @@ class Reader:
                 self._look(now)
 
         return on_readable
+
+    def _watched(self, on_readable: Callable[[], None], until: Callable[[Reply], bool]) -> Callable[[], None]:
+        """The callback of a stream that may be cancelled: it alone is unframed at every read."""
+
+        def read_and_ask() -> None:
+            on_readable()
+            self._look_again()
+            if not self._reply.end_ns and until(self._reply):
+                self._finish(End.CANCELLED, time.monotonic_ns())
+
+        return read_and_ask
 
     def _look_again(self) -> None:
         """Remove the framing of what has arrived, if anything."""

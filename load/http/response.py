@@ -20,6 +20,8 @@ class End(StrEnum):
     SILENCE = "silence"
     TOTAL = "total"
     TOO_LARGE = "too_large"
+    CANCELLED = "cancelled"
+    """The client closed it on purpose (`--cancel-share`)."""
     DONE = "done"
     """`[DONE]` came, and the framing did not end soon after it."""
 

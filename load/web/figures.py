@@ -50,7 +50,7 @@ class Live:
         self._part_of, self._parts = part_of, dict[str, Part]()
         self._requests: Counter[str] = Counter()
         self.begun = now
-        self.counts = {"warmup": 0, "ok": 0, "error": 0, "tokens": 0, "tokens_unknown": 0}
+        self.counts = {"warmup": 0, "ok": 0, "error": 0, "cancelled": 0, "tokens": 0, "tokens_unknown": 0}
         self.errors: Counter[str] = Counter()
         self.whole = {name: Distribution() for name in METRICS}
         self.seconds = Seconds()
@@ -59,7 +59,7 @@ class Live:
     # -- from the hooks ------------------------------------------------------------------------------------------------
 
     def first_token(self, record: Record, now: float) -> None:
-        if self._counts(record):
+        if record.measured and not record.failed:
             self._latency("ttft_ms", [timing(record).ttft_ms], now)
 
     def inter_token(self, record: Record, now: float) -> None:
@@ -75,6 +75,9 @@ class Live:
             self._parts.setdefault(name, Part()).add(record)
         second = self._second(now)
         second.ended += 1
+        if record.status == "cancelled":
+            self.counts["cancelled"] += 1
+            return
         if not record.ok:
             self.counts["error"] += 1
             self.errors[str((record.error or {}).get("kind", "unknown"))] += 1

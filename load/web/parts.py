@@ -29,8 +29,8 @@ class Part:
 
     def add(self, record: Record) -> None:
         """Take in a measured request."""
+        self.errors += record.failed
         if not record.ok:
-            self.errors += 1
             return
         self.ok += 1
         self.tokens += record.completion_tokens or 0

@@ -22,7 +22,17 @@ from reporting.charts.distributions import distributions
 from reporting.charts.load import gpu, load
 from reporting.charts.results import accuracy, ratio_trend, scaling
 from reporting.escape import one_line, visible
-from reporting.facts import answer_facts, commands, engine_facts, error_words, failures, noise_floors, run_facts
+from reporting.facts import (
+    CANCELLATION_LEAD,
+    answer_facts,
+    cancellation_notes,
+    commands,
+    engine_facts,
+    error_words,
+    failures,
+    noise_floors,
+    run_facts,
+)
 from reporting.finding import finding
 from reporting.format import (
     DAGGER_NOTE,
@@ -31,8 +41,10 @@ from reporting.format import (
     count,
     figure,
     interval,
+    metric_name,
     points,
     quantity,
+    ratio_with_interval,
     share,
     shown_interval,
 )
@@ -70,6 +82,8 @@ def html(comparison: JsonObject) -> str:
         engine_facts=engine_facts(view),
         run_facts=run_facts(view),
         commands=commands(view),
+        cancellation_lead=CANCELLATION_LEAD,
+        cancellation=cancellation_notes(view),
         errors=failures(view.failed_requests),
         failed=view.failed_requests[:FAILED_LISTED],
         passed=Counter(row["check"] for row in view.audit if row["status"] == "pass"),
@@ -96,7 +110,9 @@ def _environment() -> Environment:
         UNKNOWN=UNKNOWN,
         count=count,
         points=points,
+        metric_name=metric_name,
         quantity=quantity,
+        ratio_with_interval=ratio_with_interval,
         interval=interval,
         shown_interval=shown_interval,
         cell_of=cell_of,

@@ -90,7 +90,8 @@ def as_counted(facts: CellFacts) -> Finding:
         phases = frame["phase"].value_counts()
         measured = frame[frame["phase"] != Phase.WARMUP.value]
         found = {phase.value: int(phases.get(phase.value, 0)) for phase in Phase}
-        found |= {"ok": int(measured["ok"].sum()), "error": int((~measured["ok"]).sum())}
+        found |= {"ok": int(measured["ok"].sum()), "error": int(measured["failed"].sum())}
+        found |= {"cancelled": int(measured["cancelled"].sum())}
         # The load process of a resumed cell counts its own part, so that the file may hold more.
         resumed = bool(round_.capture.earlier)
         for name, number in found.items():

@@ -131,7 +131,7 @@ def errors(facts: CellFacts) -> Finding:
 
     def check(round_: RoundFacts) -> Finding:
         measured = round_.figures.measured
-        bad = measured[~measured["ok"]]
+        bad = measured[measured["failed"]]
         if not len(measured):
             return failed("nothing was measured")
         if not len(bad):

@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 PER_REQUEST = ("ttft_ms", "ttfa_ms", "tpot_ms", "e2e_ms")
 FROM_SCHEDULE = ("ttft_scheduled_ms", "e2e_scheduled_ms")
 """Open-loop load only: the same latencies from when the request was due."""
+TO_FIRST_TOKEN = ("ttft_ms", "ttft_scheduled_ms")
+"""Latencies that a request has shown by the time its client cancels it."""
 PER_GAP = ("itl_ms", "icl_ms")
 
 
@@ -42,7 +44,7 @@ class CellFigures:
     measured: pd.DataFrame
     """Its measured rows that count."""
     good: pd.DataFrame
-    """Those without an error."""
+    """Those that ended as they should: neither failed nor cancelled."""
     values: dict[str, float | None] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     samples: dict[str, Floats] = field(default_factory=dict)
@@ -55,10 +57,13 @@ class CellFigures:
 
 
 def per_request(capture: Capture) -> pd.DataFrame:
-    """One row per request with its latencies in ms (`records.timing`); NaN if unknown or if the request failed."""
+    """One row per request with its latencies in ms (`records.timing`); NaN if unknown or if the request failed.
+
+    A request that its client cancelled has a TTFT and no other latency.
+    """
     frame = capture.requests.copy()
     for name in (*PER_REQUEST, *FROM_SCHEDULE):
-        frame[name] = frame[name].where(frame["ok"])
+        frame[name] = frame[name].where(frame["ok"] | (frame["cancelled"] & (name in TO_FIRST_TOKEN)))
     return frame
 
 
@@ -75,7 +80,7 @@ def cell_figures(capture: Capture, objectives: Mapping[str, float | None] | None
     figures = CellFigures(find_steady(capture), frame, measured, good)
     open_loop = bool(good["scheduled_ms"].notna().any())
     for name in (*PER_REQUEST, *(FROM_SCHEDULE if open_loop else ())):
-        values = good[name].dropna().to_numpy(float)
+        values = measured[name].dropna().to_numpy(float)
         figures.samples[name] = values
         _summarise(figures, name, values, len(values))
     for name, (values, requests) in zip(PER_GAP, _gaps(capture, frame), strict=True):

@@ -183,5 +183,5 @@ def test_every_option_of_the_load_can_be_set_by_a_profile(tmp_path: Path) -> Non
     cell = Cell.model_validate({**GOOD["cells"][0], "duration_s": 1, "users": 1, "fixed_length": True})
     load = Load(cell, CellFolder(tmp_path), "a", 1, "", "m", "arithmetic", {}, 1, append=True, keep_raw=True)
     given = {flag.removeprefix("--").replace("-", "_") for flag in load.locust().argv() if flag.startswith("--")}
-    # Request extras may hold secrets and travel in the environment.
-    assert {action.dest for action in parser._actions} - given == OF_A_CELL | {"request_extras"}
+    # Request extras and headers may hold secrets and travel in the environment.
+    assert {action.dest for action in parser._actions} - given == OF_A_CELL | {"request_extras", "header"}

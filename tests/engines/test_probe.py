@@ -13,6 +13,7 @@ import pytest
 from engines import Engine, EngineConfig, create, probe, running
 from records.thinking import holds_thought
 from tests.engines.helpers import ask, standin, wheel
+from tests.load.scripted_server import Asked, ScriptedServer, chat
 
 
 def probed(engine: Engine, tmp_path: Path, **sampling: Any) -> dict[str, Any]:
@@ -185,3 +186,45 @@ def test_an_option_that_the_wheels_server_does_not_know_is_explained(tmp_path: P
         running(engine, tmp_path / "server.log", ready_timeout_s=60),
     ):
         pass
+
+
+NOT_THERE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+
+
+def answers(asked: Asked, tokens: int) -> bytes:
+    return NOT_THERE if asked.head.startswith("GET") else chat(["x"] * tokens, finish="length")
+
+
+def test_a_server_that_wants_max_completion_tokens_is_understood() -> None:
+    def script(asked: Asked) -> list[bytes]:
+        if "max_tokens" in asked.body:
+            message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+            body = json.dumps({"error": {"message": message}}).encode()
+            return [b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)]
+        return [answers(asked, asked.body.get("max_completion_tokens", 0))]
+
+    with ScriptedServer(script) as server:
+        engine = create(EngineConfig("e", "remote", url=server.url))
+        learned = probe(engine, sampling={})
+        told = probe(engine, sampling={}, max_tokens_field="max_tokens")
+    assert learned["max_tokens_field"] == "max_completion_tokens"
+    assert learned["sampling_accepted"] is True
+    assert any("wants max_completion_tokens" in note for note in learned["notes"])
+    # What the profile says is not second-guessed.
+    assert (told["max_tokens_field"], told["sampling_accepted"]) == ("max_tokens", False)
+
+
+def test_the_completions_endpoint_is_probed_with_a_prompt_and_the_headers_of_the_profile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_GATEWAY_KEY", "zx81-spectrum-key")
+    with ScriptedServer(lambda asked: [answers(asked, 24)]) as server:
+        headers = {"X-Api-Key": "ENV:MY_GATEWAY_KEY"}
+        engine = create(EngineConfig("e", "remote", url=server.url, headers=headers))
+        result = probe(engine, sampling={}, endpoint="completions")
+    posts = [asked for asked in server.asked if asked.head.startswith("POST")]
+    assert result["endpoint"] == "completions"
+    assert all(asked.head.startswith("POST /v1/completions ") for asked in posts)
+    assert posts[0].body["prompt"].startswith("What is the capital of France?")
+    assert all("X-Api-Key: zx81-spectrum-key" in asked.head for asked in server.asked)
+    assert "chat_template_kwargs" not in posts[0].body

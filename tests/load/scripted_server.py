@@ -147,14 +147,16 @@ class ScriptedServer:
                 return None
             data += piece
         head, _, body = data.partition(b"\r\n\r\n")
-        length = next(int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length"))
+        length = next(
+            (int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length")), 0
+        )
         while len(body) < length:
             piece = connection.recv(65536)
             if not piece:
                 return None
             body += piece
         with self._lock:
-            asked = Asked(len(self.asked), on_connection, head.decode(), json.loads(body))
+            asked = Asked(len(self.asked), on_connection, head.decode(), json.loads(body or b"{}"))
             self.asked.append(asked)
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)

@@ -250,3 +250,14 @@ def test_retry_after_is_seconds_or_a_date(value: bytes, wait_s: float) -> None:
     now = datetime(2026, 12, 1, tzinfo=UTC)
     assert retry_after_s(reply(b"HTTP/1.1 429 X\r\nRetry-After: " + value + b"\r\n\r\n"), now) == wait_s
     assert retry_after_s(reply(b"HTTP/1.1 500 X\r\nRetry-After: " + value + b"\r\n\r\n"), now) is None
+
+
+def test_text_of_the_completions_endpoint_is_an_answer_like_any_other() -> None:
+    def text(piece: str, finish: str | None = None, **more: Any) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "text": piece, "finish_reason": finish, **more}]}
+
+    answer = answer_of(text("Be"), text("cause"), text("", "stop"), usage(2))
+    assert ("".join(answer.text), answer.chunk_ns, answer.verdict()) == ("Because", [10, 20], None)
+    assert (answer.finish_reason, answer.completion_tokens) == ("stop", 2)
+    counted = answer_of(text("Be so", logprobs={"tokens": ["Be", " so"]}), text("", "stop"), usage(2))
+    assert counted.chunk_tokens == [2]

@@ -21,10 +21,9 @@ from locustfiles.closed_loop import ClosedLoop
 class EveryFault(ClosedLoop):
     '''Asks for the fault that its prompt names.'''
 
-    def _body(self, ticket):
-        body, limit = super()._body(ticket)
-        fault = ticket.prompt.messages[-1]["content"].encode()
-        return body.replace(b'"model":"default"', b'"model":"pacing:%s"' % fault), limit
+    def _request(self, ticket):
+        self.session.options.model = "pacing:" + ticket.prompt.messages[-1]["content"]
+        return super()._request(ticket)
 
 
 del ClosedLoop

@@ -159,6 +159,7 @@ function show(live) {
   for (const name of ["ttft_ms", "tpot_ms", "itl_ms", "e2e_ms"]) card(`${METRICS[name]} p50 ms`, number(live.latency?.[name].p50));
   card("Ok", number(counts.ok, 0));
   card("Errors", number(counts.error, 0));
+  if (counts.cancelled) card("Cancelled", number(counts.cancelled, 0));
   if (counts.warmup) card("Warm-up", number(counts.warmup, 0));
   const latencies = Object.entries(live.latency ?? {}).filter(([name]) => name !== "icl_ms" || !live.same_gaps);
   rows("latency", latencies.map(([name, of]) => [

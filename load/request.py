@@ -1,0 +1,69 @@
+"""Builds the bytes of a request: HTTP head and JSON body, for either endpoint of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from load.options import DEFAULT_MAX_TOKENS
+from records.endpoint import Target, question
+from workloads import Prompt
+
+
+class RequestWriter:
+    """Writes the requests of one test. Made once per test: what all requests share is written once."""
+
+    def __init__(
+        self,
+        options: Any,
+        target: Target,
+        *,
+        extras: Mapping[str, Any],
+        headers: Mapping[str, str],
+        key: str | None,
+    ) -> None:
+        """Prepare the head.
+
+        Args:
+            options: as parsed.
+            target: where the requests go.
+            extras: fields merged into each body last; null leaves a field out.
+            headers: further headers, which replace those of the same name.
+            key: the API key for the Authorization header.
+        """
+        self._options, self._extras = options, extras
+        lines = {
+            "Host": target.authority,
+            "User-Agent": "enginebench",
+            "Accept": "text/event-stream",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            **({"Authorization": f"Bearer {key}"} if key else {}),
+        }
+        own = {name.lower() for name in headers}
+        lines = {name: value for name, value in lines.items() if name.lower() not in own} | dict(headers)
+        head = f"POST {target.path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self._head = head.encode("latin-1") + b"Content-Length: "
+
+    def write(self, prompt: Prompt) -> tuple[bytes, int | None]:
+        """The bytes of one request, and the most tokens that it asks for."""
+        options = self._options
+        body: dict[str, Any] = {
+            "model": options.model or "default",
+            **question(prompt.messages, options.endpoint),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            options.max_tokens_field: options.max_tokens or prompt.max_tokens or DEFAULT_MAX_TOKENS,
+            "temperature": 0,
+        }
+        if options.fixed_length:
+            body["ignore_eos"] = True
+        # A field that the extras set to null is left out: some servers refuse what they don't know.
+        body = {name: value for name, value in {**body, **self._extras}.items() if value is not None}
+        data = orjson.dumps(body)
+        # What the extras made of it is what was asked for.
+        return b"%b%d\r\n\r\n%b" % (self._head, len(data), data), body.get(
+            "max_tokens", body.get("max_completion_tokens")
+        )
