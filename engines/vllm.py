@@ -15,6 +15,7 @@ class Vllm(SafetensorsEngine):
     """Its engine core is a process of its own that survives its parent: the supervisor ends the whole family."""
 
     kind: ClassVar[str] = "vllm"
+    reserves_memory: ClassVar[bool] = True
 
     @property
     def model_name(self) -> str | None:

@@ -41,6 +41,7 @@ class VllmRs(SafetensorsEngine):
     """`binary` is the Python that has the wheel. The server starts a child process `runner` for each GPU."""
 
     kind: ClassVar[str] = "vllm_rs"
+    reserves_memory: ClassVar[bool] = True
     # The first start translates PTX and captures graphs: 145 s on an H200 with an empty driver cache.
     ready_timeout_s: ClassVar[float] = 900.0
 

@@ -200,6 +200,7 @@ def _measure(run: Run, life: Round, capture: Capture, parts: Parts) -> tuple[Cap
     figures = cell_figures(capture, run.profile.get("objectives"))
     figures.steps = step_figures(capture, run.profile.get("objectives"))
     gpu.add_gpu_figures(figures, gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
+    figures.reserves_memory = bool((life.state.get("asked") or {}).get("reserves_memory"))
     figures.host = host_figures(life.host_rows(), *capture.asked_span_ns())
     capture.engine = life.engine
     if figures.host:

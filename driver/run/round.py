@@ -134,6 +134,7 @@ def _initial_state(engine: Engine, life: Life, profile: Profile) -> JsonObject:
             "threads": config.threads,
             "thinking": config.thinking,
             "cache": config.cache,
+            "reserves_memory": engine.reserves_memory,
             "sampling": profile.sampling.model_dump(exclude_none=True),
         },
         "weights": describe_weights(config.model),

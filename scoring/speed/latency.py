@@ -50,6 +50,8 @@ class CellFigures:
     samples: dict[str, Floats] = field(default_factory=dict)
     prefill_from: str | None = None
     """What prefill_tok_s rests on, in words; figures of two kinds cannot be held against each other."""
+    reserves_memory: bool = False
+    """Whether the engine takes GPU memory as a pool, whose size is a setting."""
     host: HostFigures | None = None
     """What the host meter saw of the machine meanwhile."""
     steps: dict[float, CellFigures] = field(default_factory=dict)

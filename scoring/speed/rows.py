@@ -78,6 +78,7 @@ class _Figure:
         self.rounds = {number: figures.values.get(metric) for number, figures in rounds}
         self.known = [value for value in self.rounds.values() if value is not None]
         self.sources = {figures.prefill_from for _, figures in rounds} if metric == "prefill_tok_s" else set()
+        self.is_setting = metric == "peak_vram_mib" and any(figures.reserves_memory for _, figures in rounds)
         self.n = sum(figures.counts.get(metric, 0) for _, figures in rounds)
         self.value: float | None = None
         if self.known:
@@ -168,6 +169,8 @@ def _why_no_ratio(baseline: _Figure, candidate: _Figure) -> str | None:
         return "no figure on both sides"
     if not baseline.value or not candidate.value:
         return "a figure of 0 has no ratio"
+    if baseline.is_setting or candidate.is_setting:
+        return "a setting: the engine reserves its memory as a pool when it starts"
     if baseline.sources != candidate.sources:
         told = (" or ".join(sorted(map(str, side.sources))) for side in (baseline, candidate))
         return "measured in two ways: from {} in the baseline, from {} here".format(*told)

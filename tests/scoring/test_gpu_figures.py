@@ -91,7 +91,8 @@ def test_samples_of_half_a_cell_tell_no_energy(tmp_path: Path) -> None:
     assert value_of(comparison, "peak_vram_mib") == 800.0
 
 
-def test_less_memory_is_better_and_not_faster(tmp_path: Path) -> None:
+def memory_rows(folder: Path, *, reserves: bool = False) -> JsonObject:
+    """What a comparison says of peak memory, 1,000 MiB in the baseline and 800 in the candidate."""
     run = RunBuilder(rounds=3, profile={"verdict": {"deciding": ["peak_vram_mib"]}})
     speed = Speed(20, 10, tokens=50, requests=10)
     run.perf(CELL, {"base": speed, "cand": speed})
@@ -99,7 +100,19 @@ def test_less_memory_is_better_and_not_faster(tmp_path: Path) -> None:
         at = run.records[engine, number, CELL][-1].sent_ns or 0
         used = 1000.0 if engine == "base" else 800.0
         run.gpu[engine, number] = [{"t_ns": at, "gpus": [{"memory_used_mib": used + number}]}]
-    rows = compare(run.write(tmp_path / "run"), created="now")["performance"]
-    told = next(row for row in rows if row["metric"] == "peak_vram_mib")["speed_ratio"]["cand"]
-    assert told["verdict"] == "better"
-    assert told["text"].endswith("better")
+        run.states[engine, number]["asked"]["reserves_memory"] = reserves and engine == "cand"
+    rows = compare(run.write(folder / "run"), created="now")["performance"]
+    ratio: JsonObject = next(row for row in rows if row["metric"] == "peak_vram_mib")["speed_ratio"]["cand"]
+    return ratio
+
+
+def test_less_memory_is_better_and_not_faster(tmp_path: Path) -> None:
+    ratio = memory_rows(tmp_path)
+    assert ratio["verdict"] == "better"
+    assert ratio["text"].endswith("better")
+
+
+def test_memory_that_is_reserved_as_a_pool_is_a_setting_and_gets_no_verdict(tmp_path: Path) -> None:
+    ratio = memory_rows(tmp_path, reserves=True)
+    assert (ratio["value"], ratio["verdict"]) == (None, None)
+    assert ratio["text"] == "a setting: the engine reserves its memory as a pool when it starts"
