@@ -158,6 +158,7 @@ def test_a_task_without_a_number_is_asked_whole() -> None:
         parse_answers("perf-short:3")
 
 
+@pytest.mark.engines
 def test_two_commands_are_compared_from_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

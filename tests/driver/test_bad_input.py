@@ -86,6 +86,7 @@ def test_an_engine_that_dies_while_loading(bench: Bench) -> None:
     assert state["stop_reason"] == "never ready" and "layer 7 is broken" in state["error"]
 
 
+@pytest.mark.engines
 def test_an_engine_that_dies_in_the_middle_of_a_run_and_the_same_run_goes_on(bench: Bench) -> None:
     profile = bench.profile(token_ms=30)
     process = bench.start("run", profile, "--run-id", "r")
@@ -174,6 +175,7 @@ def fill(path: Path) -> None:
             pass
 
 
+@pytest.mark.engines
 def test_a_disk_that_fills_up_in_the_middle_and_the_same_run_goes_on(bench: Bench, small_disk: Path) -> None:
     bench.out = small_disk
     profile = bench.profile(token_ms=30)
@@ -214,6 +216,7 @@ def test_sigterm_in_the_middle(bench: Bench) -> None:
     assert [record.error for record in records(bench.cell(QUALITY)) if not record.ok] == []
 
 
+@pytest.mark.engines
 def test_ctrl_c_in_the_middle_and_the_same_run_goes_on(bench: Bench) -> None:
     profile = bench.profile(token_ms=30)
     assert stopped(bench, profile, signal.SIGINT).code == 130

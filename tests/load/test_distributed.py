@@ -129,6 +129,7 @@ def workers(url: str, port: int, count: int) -> Iterator[list[subprocess.Popen[b
             one.wait()
 
 
+@pytest.mark.engines
 def test_a_worker_that_is_killed_makes_the_run_incomplete_and_is_named(tmp_path: Path) -> None:
     port = free_port()
     with ScriptedServer(steady) as server, workers(server.url, port, 2) as made:

@@ -74,6 +74,7 @@ def test_the_figures_are_those_of_the_records_and_a_second_test_starts_from_noth
         assert len(list(read_records(web.capture / "requests.partial-1.jsonl"))) == 30
 
 
+@pytest.mark.engines
 def test_two_workers_show_what_their_records_say_behind_a_login_and_across_stops(tmp_path: Path) -> None:
     with (
         pacing("--ttft-ms", "40", "--interval-ms", "5") as host,

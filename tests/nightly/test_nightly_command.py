@@ -152,6 +152,7 @@ def test_the_second_of_two_at_once_is_refused_and_the_first_is_whole(cron: Cron)
         assert history.check() == "ok"
 
 
+@pytest.mark.engines
 def test_killed_at_any_moment_the_history_is_whole_and_the_next_night_goes_on(cron: Cron) -> None:
     assert cron.run("--measured", cron.measured()).returncode == 0
     started = time.monotonic()
