@@ -10,8 +10,6 @@ import os
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterator
-from operator import attrgetter
 from typing import Any
 
 from locust.runners import WorkerRunner
@@ -31,14 +29,8 @@ METRICS = (
 )
 """Name, label and meaning, in the order in which all tables and pages show them."""
 PERCENTS = (50, 90, 95, 99)
-MOST_STAMPS = 100_000
-"""ITL and ICL rest on all streams up to so many arrivals; beyond, on every second one, every fourth ..."""
-_NEEDED = (
-    *("sent_ns", "first_token_ns", "last_token_ns", "end_ns"),
-    *("completion_tokens", "reasoning_tokens", "choices"),
-)
-"""What the definitions of ITL and ICL read of a record, besides its arrivals."""
-_needed = attrgetter(*_NEEDED)
+MOST_GAPS = 20_000
+"""ITL and ICL rest on all streams up to so many gaps; beyond, on every second one, every fourth ..."""
 
 
 def install(environment: Any) -> None:
@@ -55,10 +47,10 @@ class EndTable:
 
     def __init__(self) -> None:
         self._latencies: dict[str, list[float]] = {"ttft_ms": [], "tpot_ms": [], "e2e_ms": []}
-        self._streams: list[tuple[Any, ...]] = []
+        self._gaps: list[tuple[array[float], array[float]]] = []
+        """Of each kept stream its gaps per token and per arrival, in ms."""
         self._every = 1
         """The streams that are kept for ITL and ICL: every so many-th."""
-        self._stamps = 0
         self._ok = self._cancelled = 0
         self._errors: Counter[str] = Counter()
         self._spans: dict[str, tuple[int, int, int]] = {}
@@ -80,7 +72,7 @@ class EndTable:
             if (value := getattr(latency, name)) is not None:
                 values.append(value)
         if self._ok % self._every == 0:
-            self._keep_stream(record)
+            self._keep_gaps(record)
         self._ok += 1
         # Clocks of different workers are never compared.
         sent = record.end_ns if record.sent_ns is None else record.sent_ns
@@ -88,37 +80,20 @@ class EndTable:
         tokens += record.completion_tokens or 0
         self._spans[record.worker] = (min(first, sent), max(last, record.end_ns), tokens)
 
-    def _keep_stream(self, record: Record) -> None:
-        stamps, known = array("q", record.chunk_ns), record.chunk_tokens
-        tokens = None if known is None else array("q", known)
-        self._streams.append((_needed(record), bool(record.reasoning), stamps, tokens))
-        self._stamps += len(stamps)
-        if self._stamps > MOST_STAMPS:
-            self._streams = self._streams[::2]
+    def _keep_gaps(self, record: Record) -> None:
+        """Now, since the gaps take a fifth of the memory of the record."""
+        icl, itl = array("d", icl_ms(record)), array("d", itl_ms(record) or ())
+        self._gaps.append((icl if itl == icl else itl, icl))
+        if sum(len(icl) for _, icl in self._gaps) > MOST_GAPS:
+            self._gaps = self._gaps[::2]
             self._every *= 2
-            self._stamps = sum(len(stamps) for *_, stamps, _ in self._streams)
-
-    def _kept_streams(self) -> Iterator[Record]:
-        """The kept streams as records again, with what the definitions read."""
-        for values, has_thoughts, stamps, tokens in self._streams:
-            yield Record.from_dict(
-                {
-                    **_BLANK,
-                    **dict(zip(_NEEDED, values, strict=True)),
-                    "reasoning": "x" if has_thoughts else "",
-                    "chunk_ns": list(stamps),
-                    "chunk_tokens": None if tokens is None else list(tokens),
-                }
-            )
 
     def latencies(self) -> dict[str, tuple[int, list[float]]]:
-        """Of each metric the requests that have it, and its sorted values."""
+        """Of each metric the requests that have it, and its sorted values; no ICL where it is the same as ITL."""
         latencies = {name: (len(values), sorted(values)) for name, values in self._latencies.items()}
-        gaps: dict[str, list[list[float]]] = {"itl_ms": [], "icl_ms": []}
-        for record in self._kept_streams():
-            gaps["itl_ms"].append(itl_ms(record) or [])
-            gaps["icl_ms"].append(icl_ms(record))
-        for name, of_requests in gaps.items():
+        one_token_each = all(itl is icl for itl, icl in self._gaps)
+        for place, name in enumerate(("itl_ms",) if one_token_each else ("itl_ms", "icl_ms")):
+            of_requests = [gaps[place] for gaps in self._gaps]
             latencies[name] = (sum(map(bool, of_requests)), sorted(itertools.chain.from_iterable(of_requests)))
         return latencies
 
@@ -127,9 +102,6 @@ class EndTable:
         if not (self._ok or self._cancelled or self._errors):
             return []
         latencies = self.latencies()
-        if latencies["itl_ms"] == latencies["icl_ms"]:
-            # One token in every event: the same figures twice.
-            del latencies["icl_ms"]
         lines = [
             "",
             "Streaming: measured requests without an error",
@@ -171,12 +143,3 @@ def _row(label: str, *cells: str) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.2f}"
-
-
-_BLANK: dict[str, Any] = {
-    **dict.fromkeys(("id", "engine", "cell", "worker", "workload", "prompt_id", "prompt_sha256"), ""),
-    **dict.fromkeys(("round", "user", "seq", "attempt", "sample"), 0),
-    "phase": "measure",
-    "connect_ns": None,
-    "scheduled_ns": None,
-}
