@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Protocol
 
 from records import headers as http_headers
 from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, Target
+from records.objectives import parse_objectives
 
 DEFAULT_MAX_TOKENS = 128
 """Most tokens of an answer where neither --max-tokens nor the prompt says."""
@@ -101,8 +102,35 @@ def add_options(parser: Parser) -> None:
     add("--arrivals", default="poisson", choices=["poisson", "constant", "gamma"], help="open_loop: kind of arrivals")
     add("--burstiness", type=float, default=1.0, help="gamma arrivals: shape; 1 is Poisson, below 1 is burstier")
     add("--steps", default="1,2,4,8", help="sweep: users (or, with --step-by rate, requests a second) of each step")
-    add("--step-by", default="users", choices=["users", "rate"], help="sweep: what the steps are")
+    add("--step-by", default="users", choices=["users", "rate"], help="sweep, capacity: what the steps are")
     add("--stop-at-saturation", action="store_true", default=False, help="sweep: end after a step that gained nothing")
+    add("--start", type=float, default=1.0, help="capacity: first level")
+    add("--step", type=float, default=1.0, help="capacity: distance of two levels, and so the precision of the result")
+    add("--end", type=float, default=64.0, help="capacity: highest level that is tried")
+    add(
+        "--objectives",
+        default="",
+        metavar="NAME=MS,...",
+        help="capacity: limits in ms that a request must meet, such as ttft_ms=500,tpot_ms=50,e2e_ms=9000",
+    )
+    add(
+        "--pass-share", type=float, default=0.95, help="capacity: least share of requests that must meet all objectives"
+    )
+    add("--confidence", type=float, default=0.95, help="capacity: of the verdict on each level")
+    add("--level-cap", type=int, default=1000, help="capacity: a level not decided by then stays undecided")
+    add(
+        "--settle",
+        type=float,
+        default=0.0,
+        help="capacity: seconds at the begin of each level whose requests do not count (of users, never the first one)",
+    )
+    add("--time-limit", type=float, default=0.0, help="capacity: seconds after which the search ends; 0: no limit")
+    add(
+        "--no-recheck",
+        action="store_true",
+        default=False,
+        help="capacity: do not measure the passing level once more after a level that failed",
+    )
     add("--ramp", type=float, default=10.0, help="ramp: seconds until all users are there")
     add("--capture-dir", default="", include_in_web_ui=True, help="Folder for requests.jsonl and scenario.json")
     add("--append", action="store_true", default=False, include_in_web_ui=False, help="Go on with a capture")
@@ -113,12 +141,19 @@ def add_options(parser: Parser) -> None:
     add("--round", type=int, default=1, include_in_web_ui=False, help="Label in the records")
 
 
+CAPACITY = (
+    *("start", "step", "end", "objectives", "pass_share", "confidence", "level_cap", "settle", "time_limit"),
+    "no_recheck",
+)
+"""The options of a capacity search alone."""
+
 OF_KIND = {
     "rate": ("open",),
-    "arrivals": ("open", "sweep"),
-    "burstiness": ("open", "sweep"),
+    "arrivals": ("open", "sweep", "capacity"),
+    "burstiness": ("open", "sweep", "capacity"),
     "steps": ("sweep",),
-    "step_by": ("sweep",),
+    "step_by": ("sweep", "capacity"),
+    **dict.fromkeys(CAPACITY, ("capacity",)),
     "stop_at_saturation": ("sweep",),
     "ramp": ("ramp",),
 }
@@ -158,6 +193,13 @@ def plain_parser() -> PlainParser:
     parser = PlainParser(add_help=False, allow_abbrev=False)
     add_options(parser)
     return parser
+
+
+def users_of(options: Any, kind: str) -> int | None:
+    """The users that the options themselves ask for: those of the highest step or level. None: any number."""
+    if options.step_by != "users" or kind not in ("sweep", "capacity"):
+        return None
+    return int(options.end if kind == "capacity" else max(map(float, options.steps.split(","))))
 
 
 def check_users(scenario: str, exact: int | None, users: int | None) -> None:
@@ -219,12 +261,50 @@ def check(options: Any, kind: str) -> dict[str, Any]:
         steps = []
     if not steps or min(steps) <= 0:
         raise UsageError(f"--steps {options.steps}: numbers above 0 with commas were expected")
+    if kind == "capacity":
+        _check_capacity(options)
     defaults = plain_parser().parse_args([])
     for name, kinds in OF_KIND.items():
         if kind not in kinds and getattr(options, name) != getattr(defaults, name):
             of = " or ".join({"open": "open_loop"}.get(each, each) for each in kinds)
             raise UsageError(f"--{name.replace('_', '-')}: only {of} has a use for it")
     return extras
+
+
+def capacity_objectives(options: Any) -> dict[str, float]:
+    """The limits in ms that a request must meet in a capacity search.
+
+    Raises:
+        UsageError: they cannot be read, or there are none.
+    """
+    try:
+        limits = parse_objectives(options.objectives)
+    except ValueError as error:
+        raise UsageError(f"--objectives {error}") from None
+    if not limits:
+        raise UsageError(
+            "--objectives: a capacity needs at least one, such as ttft_ms=500 (in a profile: [objectives])"
+        )
+    return limits
+
+
+def _check_capacity(options: Any) -> None:
+    capacity_objectives(options)
+    for name in ("requests", "duration"):
+        if getattr(options, name):
+            raise UsageError(f"--{name}: a capacity search measures each level for as long as it needs; leave it out")
+    if not 0 < options.start <= options.end < math.inf:
+        raise UsageError(f"--start {options.start:g} --end {options.end:g}: 0 < start <= end was expected")
+    if not 0 < options.step < math.inf or (options.end - options.start) / options.step > 100_000:
+        raise UsageError(f"--step {options.step:g}: a distance above 0 that makes at most 100,000 levels was expected")
+    if options.step_by == "users" and any(value % 1 for value in (options.start, options.step, options.end)):
+        raise UsageError("--start, --step, --end: whole numbers of users were expected")
+    for name in ("pass_share", "confidence"):
+        if not 0 < getattr(options, name) < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name):g}: between 0 and 1 was expected")
+    for name, least in (("level_cap", 1), ("settle", 0), ("time_limit", 0)):
+        if not least <= getattr(options, name) < math.inf:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name):g}: at least {least} was expected")
 
 
 def headers_of(options: Any) -> dict[str, str]:

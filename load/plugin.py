@@ -14,7 +14,7 @@ from locust.runners import MasterRunner, WorkerRunner
 from load import end_table, hooks, process
 from load.distributed import join, master, worker
 from load.http.connection import Connection, StreamError
-from load.options import add_options, capture_dir, check, check_users, failure_exit_code, target
+from load.options import add_options, capture_dir, check, check_users, failure_exit_code, target, users_of
 from load.session import Session
 from load.state import State, attach, state_of
 from load.web import tab
@@ -65,7 +65,7 @@ def _on_init(environment: Any, **_: Any) -> None:
     attach(environment, State(scenario, user_class.kind, exact, stop_timeout=environment.stop_timeout or None))
     _set_stop_timeout(environment)
     if options.num_users is None:
-        options.num_users = user_class.fixed_count or None
+        options.num_users = users_of(options, user_class.kind) or user_class.fixed_count or None
     if options.num_users:
         if options.spawn_rate is None:
             # All at once: Locust's ramp of one user a second is not what the scenario's name promises.

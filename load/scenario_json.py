@@ -30,7 +30,8 @@ def asked_fields(
         "arrivals": options.arrivals if kind == "open" else None,
         "burstiness": options.burstiness if kind == "open" else None,
         "steps": options.steps if kind == "sweep" else None,
-        "requests": options.requests or (None if options.duration else measured_prompts * options.samples),
+        "requests": options.requests
+        or (None if options.duration or kind == "capacity" else measured_prompts * options.samples),
         "duration_s": options.duration or None,
         "warmup": options.warmup,
         # Null: each prompt's own budget.
@@ -58,6 +59,7 @@ def process_fields(
     ended: bool,
     reason: str | None,
     client: Mapping[str, Any] | None,
+    capacity: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The fields for one process: a whole test, or a worker's part of one."""
     sweep = admission.sweep
@@ -75,6 +77,7 @@ def process_fields(
         "measure_end_ns": admission.measure_end_ns,
         "steps": [step.to_dict() for step in sweep.steps] if sweep else [],
         "saturated_at": sweep.saturated_at if sweep else None,
+        "capacity": capacity,
         "client": client if ended else None,
         "workers": [],
         "complete": ended and reason is None,
@@ -83,7 +86,13 @@ def process_fields(
 
 
 def distributed_fields(
-    ends: Iterable[Mapping[str, Any]], *, users: int, requests: int | None, started_utc: str, reason: str | None
+    ends: Iterable[Mapping[str, Any]],
+    *,
+    users: int,
+    requests: int | None,
+    started_utc: str,
+    reason: str | None,
+    capacity: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The fields for a distributed test, from the ends that its workers reported.
 
@@ -101,6 +110,7 @@ def distributed_fields(
         "measure_end_ns": None,
         "steps": [],
         "saturated_at": None,
+        "capacity": capacity,
         "client": _least_healthy(workers),
         "workers": workers,
         "complete": reason is None,

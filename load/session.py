@@ -19,6 +19,7 @@ from load.record_builder import Exchange, Labels, build_record, hide_secrets
 from load.request import RequestWriter
 from load.scenario_json import asked_fields, process_fields
 from load.schedule.admission import Admission
+from load.schedule.capacity import Director, director
 from load.schedule.tickets import Prompts, Shard, Ticket
 from records import Phase, Record, workload_name
 from records.headers import resolved
@@ -93,7 +94,7 @@ class Session:
             self.capture = Capture(capture, append=options.append)
         except CaptureError as error:
             raise UsageError(f"--capture-dir {error}") from None
-        self._sink: Callable[[Record], None] = self.capture.write
+        self._sink: Callable[[Record, int | None], None] = lambda record, level: self.capture.write(record)
         self.health = Health()
         self._decoding = Decoding(
             lambda exchange, phase: build_record(exchange, self.labels, phase),
@@ -104,6 +105,16 @@ class Session:
         self.admission = Admission(
             options, kind, prompts, shard, users, on_measure=self._begin_measuring, on_idle=self._end_if_over
         )
+        self.director: Director | None = None
+        """Of a capacity search in one process; workers follow their master's."""
+        if kind == "capacity" and shard.count == 1:
+            self.director = director(
+                options,
+                end_level=self.admission.end_level,
+                begin_level=self.admission.begin_level,
+                on_change=self._write_scenario,
+            )
+            self.admission.on_level_over = self.director.level_over
         self.finished = self.failed = 0
         self.over = Event()
         self.stopping = False
@@ -151,15 +162,15 @@ class Session:
 
     # -- records ----------------------------------------------------------------------------------------------------
 
-    def send_records_with(self, sink: Callable[[Record], None]) -> None:
-        """Replace what takes the records (a worker sends them to its master)."""
+    def send_records_with(self, sink: Callable[[Record, int | None], None]) -> None:
+        """Replace what takes each record with its level (a worker sends them to its master)."""
         self._sink = sink
 
     def _keep(self, record: Record, exchange: Exchange) -> None:
         """Write a record without known secrets, count it, and hand it to the listeners."""
         hide_secrets(record)
         try:
-            self._sink(record)
+            self._sink(record, exchange.ticket.level)
         except CaptureError as error:
             self.fail(str(error))
         # An attempt that is asked again is an error in the figures, but the request is not over.
@@ -168,6 +179,8 @@ class Session:
             self.failed += record.failed
         if record.failed and self.options.keep_raw and exchange.reply is not None:
             self.capture.keep_raw(record, exchange.reply.raw or [])
+        if self.director and record.measured and not exchange.retried:
+            self.director.observe(record, exchange.ticket.level)
         self._on_record(record)
 
     def fail(self, message: str) -> None:
@@ -213,6 +226,7 @@ class Session:
             ended=ended,
             reason=self.incomplete_reason,
             client=self.health.summary() if ended else None,
+            capacity=self.director.summary() if self.director else None,
         )
 
     def _write_scenario(self, *, ended: bool = False) -> None:

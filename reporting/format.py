@@ -12,6 +12,8 @@ from scoring.metrics import WITHIN_RUN, ratio_digits
 UNKNOWN = "–"
 
 LEAD_METRICS = (
+    "capacity_users",
+    "capacity_requests_s",
     "output_tok_s",
     "ttft_ms_p50",
     "ttft_ms_p95",
@@ -26,6 +28,8 @@ LEAD_METRICS = (
 """The metrics of the first table, in its order; the HTML report lists the others below it."""
 
 _NAMES = {
+    "capacity_users": "Capacity",
+    "capacity_requests_s": "Capacity",
     "output_tok_s": "Output throughput",
     "output_tok_s_whole": "Output throughput, whole run",
     "requests_s": "Requests",
@@ -65,8 +69,10 @@ def figure(value: float | None, digits: int = 4) -> str:
 
 
 def quantity(value: float | None, unit: str | None) -> str:
-    """A figure with its unit."""
-    return UNKNOWN if value is None else f"{figure(value)} {word(unit)}".strip()
+    """A figure with its unit. Users are counted, so their figure has no needless zeros."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.3g} users" if unit == "users" else f"{figure(value)} {word(unit)}".strip()
 
 
 def ratio(value: float | None, ci: Sequence[float] | None = None) -> str:

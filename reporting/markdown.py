@@ -12,6 +12,8 @@ from reporting.facts import (
     CANCELLATION_LEAD,
     answer_facts,
     cancellation_notes,
+    capacity_facts,
+    capacity_lead,
     commands,
     engine_facts,
     failures,
@@ -56,6 +58,7 @@ def _render(view: View, rows: int) -> str:
         _head(view),
         _at_a_glance(view, rows),
         _speed(view, rows),
+        _capacity(view, rows),
         _steps(view, rows),
         _cancelled(view, rows),
         _answers(view, rows),
@@ -112,6 +115,16 @@ def _speed(view: View, rows: int) -> str:
 def _steps(view: View, rows: int) -> str:
     """Sweeps, level by level; empty without one."""
     return f"## Step by step\n\n{_speed_table(view, view.step_rows, rows)}" if view.step_rows else ""
+
+
+def _capacity(view: View, rows: int) -> str:
+    """The searches for a capacity; empty without one."""
+    found = capacity_facts(view)
+    if not found:
+        return ""
+    body = [[md(f.cell), md(f.engine), f.round, md(f.result, 200), f.judged, md(f.levels, 400)] for f in found]
+    header = ["cell", "engine", "round", "capacity", "requests judged", "levels in their order"]
+    return f"## Capacity\n\n{md(capacity_lead(view), 500)}\n\n{_table(header, body, rows)}"
 
 
 def _cancelled(view: View, rows: int) -> str:

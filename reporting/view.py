@@ -9,6 +9,7 @@ from functools import cached_property
 
 from records import JsonObject
 from reporting.format import LEAD_METRICS, blind
+from scoring.metrics import CAPACITY
 
 DECIDING_METRICS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 STATUSES = ("fail", "warn", "unknown", "pass", "not_applicable")
@@ -115,6 +116,11 @@ class View:
     def step_rows(self) -> list[JsonObject]:
         """The rows of sweeps, each level under a name of its own."""
         return [row | {"cell": f"{row['scenario']}.{row['workload']}"} for row in self.rows("steps") if _known(row)]
+
+    @cached_property
+    def capacity_rows(self) -> list[JsonObject]:
+        """The capacity of each cell that searched one, with its ratio."""
+        return [row for row in self.rows("performance") if row["metric"] in CAPACITY]
 
     @cached_property
     def blind(self) -> bool:

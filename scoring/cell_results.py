@@ -20,6 +20,7 @@ class Parts:
     audit: list[JsonObject] = field(default_factory=list)
     performance: list[JsonObject] = field(default_factory=list)
     steps: list[JsonObject] = field(default_factory=list)
+    capacity: list[JsonObject] = field(default_factory=list)
     quality: list[JsonObject] = field(default_factory=list)
     answer_pairs: list[AnswersPair] = field(default_factory=list)
     """The pairs in `quality`, with the evidence that their verdicts rest on."""

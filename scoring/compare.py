@@ -25,6 +25,7 @@ from scoring.quality.verdicts import judge_answers
 from scoring.runs import Round, Run, load_run, plain_capture_rows
 from scoring.speed import breakdown, gpu
 from scoring.speed.cancellation import cancellation_rows
+from scoring.speed.capacity import add_capacity, capacity_rows
 from scoring.speed.host import host_figures
 from scoring.speed.latency import CellFigures, cell_figures
 from scoring.speed.rows import performance_rows
@@ -111,6 +112,7 @@ def compare_run(
         "audit": rows,
         "performance": parts.performance,
         "steps": parts.steps,
+        "capacity": parts.capacity,
         "cancellation": [
             row for engine, cells in parts.measured.items() for row in cancellation_rows(engine, cells, _margin(run))
         ],
@@ -156,8 +158,7 @@ def judged_so_far(folder: RunFolder) -> list[JsonObject]:
     metrics = _deciding(run)
     for cell in run.cells:
         figures = {
-            engine: [(life.number, cell_figures(capture, run.profile.get("objectives")))
-                     for life, capture in run.captures(cell, engine)]
+            engine: [(life.number, _figures(run, capture)) for life, capture in run.captures(cell, engine)]
             for engine in run.engines
         }  # fmt: skip
         measured = {engine: rounds for engine, rounds in figures.items() if rounds}
@@ -165,6 +166,12 @@ def judged_so_far(folder: RunFolder) -> list[JsonObject]:
     _judge(run, parts)
     ratios = [ratio for row in parts.performance for ratio in row["speed_ratio"].values()]
     return [ratio for ratio in ratios if ratio["verdict"] is not None]
+
+
+def _figures(run: Run, capture: Capture) -> CellFigures:
+    figures = cell_figures(capture, run.profile.get("objectives"))
+    add_capacity(figures, capture)
+    return figures
 
 
 def _deciding(run: Run) -> tuple[str, ...]:
@@ -180,6 +187,8 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     scenario, workload = _names(cell, section, captures)
     figures = {e: [(c.round, f) for c, f in rounds] for e, rounds in captured.items() if rounds}
     parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline)
+    scenarios = {e: [(c.round, c.scenario) for c, _ in rounds] for e, rounds in captured.items()}
+    parts.capacity += capacity_rows(cell, workload, scenarios, figures)
     parts.steps += step_rows(cell, scenario, workload, figures, run.baseline)
     prompts = _prompts(run, workload)
     facts = {e: [RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
@@ -197,7 +206,7 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
 
 
 def _measure(run: Run, life: Round, capture: Capture, parts: Parts) -> tuple[Capture, CellFigures]:
-    figures = cell_figures(capture, run.profile.get("objectives"))
+    figures = _figures(run, capture)
     figures.steps = step_figures(capture, run.profile.get("objectives"))
     gpu.add_gpu_figures(figures, gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
     figures.reserves_memory = bool((life.state.get("asked") or {}).get("reserves_memory"))

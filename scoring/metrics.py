@@ -15,9 +15,13 @@ RATES = ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefi
 LATENCIES = ("ttft_ms", "ttfa_ms", "ttft_scheduled_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms", "e2e_scheduled_ms")
 SUFFIXES = ("p50", "p90", "p95", "p99", "mean")
 MACHINE = ("joules_per_token", "peak_vram_mib")
-METRICS = (*RATES, *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES), *MACHINE)
+CAPACITY = ("capacity_users", "capacity_requests_s")
+"""The highest level of load that met the objectives: the only figures of a cell that searched one."""
+METRICS = (*CAPACITY, *RATES, *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES), *MACHINE)
 
 UNITS = {
+    "capacity_users": ("users", "higher"),
+    "capacity_requests_s": ("1/s", "higher"),
     "joules_per_token": ("J/token", "lower"),
     "peak_vram_mib": ("MiB", "lower"),
     "output_tok_s": ("tok/s", "higher"),

@@ -100,7 +100,8 @@ class Run:
     def asks_all(self, cell: str) -> bool:
         """Whether the cell asks every prompt of its workload once (for each sample), and so can be resumed."""
         section = self.cell_profile(cell)
-        return bool(section) and not section.get("requests") and not section.get("duration_s")
+        limited = section.get("requests") or section.get("duration_s") or section.get("scenario") == "capacity"
+        return bool(section) and not limited
 
 
 def profile_cells(profile: JsonObject) -> list[JsonObject]:

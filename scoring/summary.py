@@ -96,7 +96,9 @@ def _caveats(comparison: JsonObject) -> list[str]:
             f"One round per engine{where}: the speed intervals are bootstrapped within the round and blind to the noise"
             " from round to round."
         )
-    if sweeps := sorted({row["cell"] for row in comparison["steps"]}):
+    # A cell that searched a capacity shows no figures of the whole.
+    searched = {row["cell"] for row in comparison.get("capacity", [])}
+    if sweeps := sorted({row["cell"] for row in comparison["steps"]} - searched):
         caveats.append(f"Figures of a whole sweep mix its levels ({', '.join(sweeps)}): read them step by step.")
     withheld: dict[str, list[str]] = {}
     for percent in PERCENTILES:

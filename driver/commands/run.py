@@ -102,6 +102,7 @@ def plan_text(profile: Profile, out: Path) -> str:
         for cell in life.cells:
             asked = cell.requests or workloads[cell.workload_name].measured * cell.samples
             amount = f"{cell.duration_s:g} s" if cell.duration_s else count(asked, "request")
+            amount = "as long as the search takes" if cell.searches_capacity else amount
             fixed = "exactly" if cell.fixed_length else "at most"
             lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {fixed} {cell.max_tokens} tokens each")
     guess = estimate(profile, {name: workload.measured for name, workload in workloads.items()}, earlier_runs(out))

@@ -17,6 +17,9 @@ Options = dict[str, str | int | float | bool]
 OF_A_CELL = frozenset({"ca", "drain_timeout", "retries", "cancel_share", "cancel_after_tokens", *OF_KIND})
 """The options of a scenario that are not keys of the cell, or of the run, themselves."""
 
+CAPACITY_KIND = "capacity"
+"""The kind of load that searches a capacity: it measures for as long as it needs, and is judged by objectives."""
+
 DRAIN_TIMEOUT_S: float = plain_parser().get_default("drain_timeout")
 """How long a load drains where its cell does not say."""
 
@@ -46,11 +49,14 @@ def check_options(options: Options, scenario: str) -> None:
             near = difflib.get_close_matches(name, OF_A_CELL, 1)
             meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(OF_A_CELL))}"
             raise ValueError(f"unknown option {name!r}; {meant}")
-    check(plain_parser().parse_args(flags(options)), scenario_kind(scenario))
+    kind = scenario_kind(scenario)
+    # A cell's objectives are the profile's, which looks itself whether there are any.
+    objectives = {"objectives": "ttft_ms=1"} if kind == CAPACITY_KIND else {}
+    check(plain_parser().parse_args(flags({**objectives, **options})), kind)
 
 
 def scenario_kind(scenario: str) -> str:
-    """The kind of load of a scenario: closed, open, sweep or ramp (`ChatUser.kind`)."""
+    """The kind of load of a scenario: closed, open, sweep, ramp or capacity (`ChatUser.kind`)."""
     return str(declared(scenario).get("kind", "closed"))
 
 

@@ -61,7 +61,7 @@ class Profile(Section):
     cells: Annotated[Listed[Cell], Field(min_length=1)]
     """What each engine is loaded with, in this order."""
     objectives: Objectives | None = None
-    """Latency objectives, for goodput."""
+    """Latency objectives, for goodput and for the scenario capacity."""
     parity_margin: dict[str, Seconds] = Field(default_factory=dict)
     """Points of accuracy that count as equivalent, by graded workload; 2 where none is given."""
     gate: Gate = Gate()
@@ -119,6 +119,14 @@ class Profile(Section):
                     f"cells: the workload {cell.workload!r} would be a folder's name; give it a plain one,"
                     " and its file in [workloads.<name>]"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _capacity_has_objectives(self) -> Self:
+        limits = self.objectives.model_dump(exclude_none=True) if self.objectives else {}
+        for cell in self.cells:
+            if cell.searches_capacity and not (limits or cell.options.get("objectives")):
+                raise ValueError(f"objectives: {cell.label} needs at least one, such as ttft_ms = 500")
         return self
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from driver.profile.cell_options import Options, check_options, exact_users, scenarios
+from driver.profile.cell_options import CAPACITY_KIND, Options, check_options, exact_users, scenario_kind, scenarios
 from driver.profile.fields import (
     CommandLine,
     Cores,
@@ -215,6 +215,26 @@ class Cell(Section):
         # `drain-timeout` and `drain_timeout` are one option, and every reader asks for the second.
         return {name.replace("-", "_"): option for name, option in value.items()}
 
+    @model_validator(mode="after")
+    def _capacity_ends_by_itself(self) -> Self:
+        if self.searches_capacity:
+            for key in ("requests", "duration_s"):
+                if getattr(self, key):
+                    raise ValueError(f"{key}: capacity measures each level for as long as it needs; leave it out")
+            if self.samples != 1:
+                raise ValueError("samples: capacity asks its prompts in turn; leave it out")
+        return self
+
+    @property
+    def searches_capacity(self) -> bool:
+        """Whether its load searches the highest level that meets the profile's objectives."""
+        return scenario_kind(self.scenario) == CAPACITY_KIND
+
+    @property
+    def asks_each_once(self) -> bool:
+        """Whether it asks each prompt of its workload once (per sample), and so can go on where it was cut."""
+        return not (self.requests or self.duration_s or self.searches_capacity)
+
     @property
     def label(self) -> str:
         """The cell's name and folder: `<scenario>.<workload>` unless the profile names it."""
@@ -226,7 +246,7 @@ class Cell(Section):
 
 
 class Objectives(Section):
-    """Latency objectives, for goodput: a request counts that met every one of them. Milliseconds."""
+    """Latency objectives, for goodput and capacity: a request counts that met every one of them. Milliseconds."""
 
     ttft_ms: Seconds | None = None
     """Time to the first token."""

@@ -50,7 +50,7 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
     folder = living.folder.cell(cell.label)
     folder.path.mkdir(parents=True, exist_ok=True)
     # A broken load curve can't be glued, but an answer stands by itself.
-    resumed = cell.duration_s is None and not cell.requests and folder.requests.exists()
+    resumed = cell.asks_each_once and folder.requests.exists()
     if not resumed:
         folder.set_aside()
     try:
@@ -78,13 +78,14 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         ),
         headers=section.headers,
         endpoint=endpoint,
+        objectives=living.profile.objectives.model_dump() if living.profile.objectives else {},
         max_tokens_field=living.max_tokens_fields[endpoint],
         seed=living.profile.seed,
         append=resumed,
         keep_raw=living.keep_raw,
     )
     label = f"{section.name} r{living.life.round} {cell.label}"
-    total = None if cell.duration_s else cell.requests or owed or None
+    total = None if cell.duration_s or cell.searches_capacity else cell.requests or owed or None
     with living.display.cell(label, total, folder.requests, seen=resumed) as shown:
         result = run_load(load, engine_alive=living.process.alive, on_tick=shown.tick)
     if result.engine_died or _is_gone(living.engine, folder, result):

@@ -23,6 +23,7 @@ from records import CellFolder, read_json, set_aside
 from records.endpoint import CHAT, MAX_TOKENS_FIELDS
 from records.exit_codes import ExitCode
 from records.headers import HANDED
+from records.objectives import objectives_text
 from records.redaction import KNOWN_SECRETS, known_secrets, scrub_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,6 +108,8 @@ class Load:
     headers: Mapping[str, str] = field(default_factory=dict)
     endpoint: str = CHAT
     max_tokens_field: str = MAX_TOKENS_FIELDS[0]
+    objectives: Mapping[str, float | None] = field(default_factory=dict)
+    """The profile's latency objectives, in ms."""
     append: bool = False
     keep_raw: bool = False
     """Whether the bytes of failed requests are kept."""
@@ -140,6 +143,8 @@ class Load:
             "append": self.append,
             "keep_raw": self.keep_raw,
         }
+        if cell.searches_capacity:
+            options["objectives"] = objectives_text(self.objectives)
         log = self.folder.path / "load.log"
         return Locust(cell.scenario, options | cell.options, self.request_extras, log, cell.cores, self.headers)
 

@@ -13,6 +13,8 @@ from scoring.statistics.rounds import MOST_ROUNDS
 
 DEFAULT_OUT = Path("bench-out")
 """What holds the folders of runs, unless `--out` says otherwise."""
+ASSUMED_SEARCH_S = 600.0
+"""Seconds of a capacity search without a time limit."""
 ASSUMED_TOKEN_S = 0.02
 ASSUMED_START_S = 10.0
 
@@ -83,6 +85,9 @@ def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) 
         seconds += ASSUMED_START_S
         for cell in life.cells:
             requests = (cell.requests or sizes.get(cell.workload_name, 0) * cell.samples) + cell.warmup
+            if cell.searches_capacity:
+                seconds += float(cell.options.get("time_limit") or ASSUMED_SEARCH_S)
+                continue
             seconds += cell.duration_s or requests * cell.max_tokens * ASSUMED_TOKEN_S
     basis = f"{ASSUMED_TOKEN_S * 1000:.0f} ms a token, one stream at a time, {ASSUMED_START_S:.0f} s a start"
     return Estimate(seconds, basis)

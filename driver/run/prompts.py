@@ -14,6 +14,9 @@ from engines.files import sha256
 from records import RunFolder
 from workloads.problem_sets import fetch_note
 
+CAPACITY_PROMPTS = 2048
+"""Generated prompts for a capacity search. Most searches need fewer requests; a longer one asks them again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -84,7 +87,8 @@ def load_workload(profile: Profile, workload: str) -> Workload:
 
 def _most_asked(profile: Profile, workload: str) -> int | None:
     """The most requests that a cell asks of a workload, so that no generated prompt is asked twice."""
-    most = max(cell.requests or 0 for cell in profile.cells if cell.workload == workload)
+    asking = [cell for cell in profile.cells if cell.workload == workload]
+    most = max(CAPACITY_PROMPTS if cell.searches_capacity else cell.requests or 0 for cell in asking)
     return most if most > 1024 else None
 
 

@@ -12,10 +12,23 @@ from locust.runners import MasterRunner
 from load import hooks
 from load.capture import Capture, CaptureError
 from load.distributed.join import JoinGuard
-from load.distributed.messages import DRAIN, END, GO, HAVE_SHARD, OVER, RECORD, SHARD, WARM
+from load.distributed.messages import (
+    DRAIN,
+    END,
+    END_LEVEL,
+    GO,
+    HAVE_SHARD,
+    LEVEL,
+    LEVEL_OVER,
+    OVER,
+    RECORD,
+    SHARD,
+    WARM,
+)
 from load.distributed.progress import Progress
 from load.options import UsageError, capture_dir, check, check_users, failure_exit_code
 from load.scenario_json import distributed_fields
+from load.schedule.capacity import Director, director
 from load.state import state_of
 from records import Phase, Record
 from records.exit_codes import ExitCode
@@ -44,6 +57,7 @@ def listen(environment: Any) -> None:
         (HAVE_SHARD, _on_have_shard),
         (WARM, _on_warm),
         (RECORD, _on_record),
+        (LEVEL_OVER, _on_level_over),
         (OVER, _on_over),
         (END, _on_end),
     ):
@@ -74,7 +88,39 @@ def start(environment: Any) -> None:
         gevent.spawn(runner.quit)
         return
     state.progress = Progress(capture, clients, runner.target_user_count)
+    if state.kind == "capacity":
+        state.progress.director = _director(environment, state.progress)
     gevent.spawn(_watch_workers, environment, state.progress)
+
+
+def _director(environment: Any, progress: Progress) -> Director:
+    """The director of a capacity search that all workers follow."""
+
+    def tell(kind: str, data: dict[str, Any]) -> None:
+        for client in progress.here:
+            environment.runner.send_message(kind, data, client_id=client)
+
+    def begin_level(level: float | None) -> None:
+        progress.level_over.clear()
+        tell(LEVEL, {"level": level})
+
+    return director(
+        environment.parsed_options,
+        end_level=lambda: tell(END_LEVEL, {}),
+        begin_level=begin_level,
+        on_change=lambda: None,
+    )
+
+
+def _on_level_over(environment: Any, msg: Any, **_: Any) -> None:
+    if progress := state_of(environment).progress:
+        progress.level_over.add(msg.node_id)
+        _next_level_if_over(progress)
+
+
+def _next_level_if_over(progress: Progress) -> None:
+    if progress.director and progress.level_over and progress.all_level_over and not progress.draining:
+        progress.director.level_over()
 
 
 def _refuse_idle_workers(workers: int, users: int, options: Any) -> None:
@@ -147,6 +193,8 @@ def _on_record(environment: Any, msg: Any, **_: Any) -> None:
         return
     # The master's own listeners see every request too, but Locust's `request` statistics come from the workers.
     hooks.fire_stream(environment.events, record)
+    if progress.director and record.measured:
+        progress.director.observe(record, msg.data.get("level"))
 
 
 def _on_over(environment: Any, msg: Any, **_: Any) -> None:
@@ -175,6 +223,7 @@ def _watch_workers(environment: Any, progress: Progress) -> None:
             log.error("worker %s is gone; its requests in flight are lost, and the capture is incomplete", client)
         if gone:
             _measure_if_all_warm(environment.runner, progress)
+            _next_level_if_over(progress)
             _end_if_all_over(environment, progress)
         gevent.sleep(0.2)
 
@@ -199,13 +248,15 @@ def finish(environment: Any) -> None:
     progress = state.progress
     if progress is None:
         return
-    requests = options.requests or (None if options.duration else _measured_prompts(options) * options.samples)
+    owes_no_number = options.duration or progress.director
+    requests = options.requests or (None if owes_no_number else _measured_prompts(options) * options.samples)
     fields = distributed_fields(
         [end for _, end in sorted(progress.ends.items())],
         users=progress.users,
         requests=requests,
         started_utc=progress.started_utc,
         reason=progress.incomplete_reason(environment.runner.target_user_count),
+        capacity=progress.director.summary() if progress.director else None,
     )
     try:
         progress.capture.write_scenario(**fields)

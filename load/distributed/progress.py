@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from load.capture import Capture, utc_now
+from load.schedule.capacity import Director
 
 
 @dataclass
@@ -21,6 +22,10 @@ class Progress:
     warm: set[str] = field(default_factory=set)
     measuring: bool = False
     """Whether the workers were told to measure."""
+    director: Director | None = None
+    """Of a capacity search."""
+    level_over: set[str] = field(default_factory=set)
+    """Workers whose requests of the current level have all ended."""
     over: set[str] = field(default_factory=set)
     """Workers that have sent all they were asked for."""
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -40,6 +45,10 @@ class Progress:
     @property
     def all_warm(self) -> bool:
         return self.expected <= self.warm | set(self.ends) | self.lost
+
+    @property
+    def all_level_over(self) -> bool:
+        return self.expected <= self.level_over | set(self.ends) | self.lost
 
     @property
     def all_over(self) -> bool:

@@ -9,7 +9,21 @@ import gevent
 from locust.runners import WorkerRunner
 
 from load.distributed.join import credentials
-from load.distributed.messages import DRAIN, END, GO, HAVE_SHARD, JOIN, OVER, RECORD, REFUSED, SHARD, WARM
+from load.distributed.messages import (
+    DRAIN,
+    END,
+    END_LEVEL,
+    GO,
+    HAVE_SHARD,
+    JOIN,
+    LEVEL,
+    LEVEL_OVER,
+    OVER,
+    RECORD,
+    REFUSED,
+    SHARD,
+    WARM,
+)
 from load.options import UsageError
 from load.schedule.tickets import Shard
 from load.session import Session
@@ -23,7 +37,14 @@ log = logging.getLogger("enginebench")
 def listen(environment: Any) -> None:
     """Register for the master's messages, and ask to join."""
     runner = environment.runner
-    for kind, handler in ((REFUSED, _on_refused), (SHARD, _on_shard), (GO, _on_go), (DRAIN, _on_drain)):
+    for kind, handler in (
+        (REFUSED, _on_refused),
+        (SHARD, _on_shard),
+        (GO, _on_go),
+        (END_LEVEL, _on_end_level),
+        (LEVEL, _on_level),
+        (DRAIN, _on_drain),
+    ):
         runner.register_message(kind, handler)
     runner.send_message(JOIN, credentials(state_of(environment).scenario))
 
@@ -57,6 +78,16 @@ def _on_go(environment: Any, msg: Any, **_: Any) -> None:
         session.admission.go()
 
 
+def _on_end_level(environment: Any, msg: Any, **_: Any) -> None:
+    if session := state_of(environment).session:
+        session.admission.end_level()
+
+
+def _on_level(environment: Any, msg: Any, **_: Any) -> None:
+    if session := state_of(environment).session:
+        session.admission.begin_level(msg.data["level"])
+
+
 def _on_drain(environment: Any, msg: Any, **_: Any) -> None:
     # Not here: this greenlet takes the master's messages.
     gevent.spawn(_drain, environment)
@@ -74,11 +105,13 @@ def _drain(environment: Any) -> None:
 def start(environment: Any, session: Session) -> None:
     """Send records to the master instead of writing them, and measure when all workers are warm."""
 
-    def send(record: Record) -> None:
+    def send(record: Record, level: int | None) -> None:
         session.capture.write(record)
-        environment.runner.send_message(RECORD, {name: getattr(record, name) for name in record.__slots__})
+        values = {name: getattr(record, name) for name in record.__slots__}
+        environment.runner.send_message(RECORD, values | {"level": level})
 
     session.send_records_with(send)
+    session.admission.on_level_over = lambda: environment.runner.send_message(LEVEL_OVER, {})
     session.admission.wait_for_others(lambda: environment.runner.send_message(WARM, {}))
 
 

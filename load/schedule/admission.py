@@ -1,4 +1,4 @@
-"""Decides who may send next, and when: warm-up, its barrier, closed and open loops, steps of a sweep, the end.
+"""Decides who may send next, and when: warm-up, its barrier, closed and open loops, steps and levels, the end.
 
 Users wait here on events, never by looking again and again, so that a waiting user costs nothing while others stream.
 """
@@ -13,7 +13,8 @@ import gevent
 from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 
-from load.schedule.sweep import Step, Sweep
+from load.schedule.capacity import CapacitySteps
+from load.schedule.sweep import Step, Steps, Sweep
 from load.schedule.tickets import Prompts, Shard, Ticket, arrivals
 from records import Phase
 from workloads import Prompt
@@ -53,14 +54,18 @@ class Admission:
         self.all_arrived_ns: int | None = None
         self.measure_start_ns: int | None = None
         self.measure_end_ns: int | None = None
-        self.sweep = Sweep(options, shard) if kind == "sweep" else None
+        self.sweep: Steps | None = None
+        if kind in ("sweep", "capacity"):
+            self.sweep = Sweep(options, shard) if kind == "sweep" else CapacitySteps(options, shard)
+        self.on_level_over: Callable[[], None] = lambda: self.begin_level(None)
+        """Called when all requests of a level of a capacity search have ended."""
 
     @property
     def limit(self) -> int | None:
         """Measured requests that this process owes (in a sweep: each step); None where only the clock ends it."""
         if self._options.requests:
             return self._shard.share(self._options.requests)
-        if self._options.duration:
+        if self._options.duration or self._kind == "capacity":
             return None
         return len(self._prompts.measured) * (1 if self.sweep else self._options.samples)
 
@@ -87,6 +92,25 @@ class Admission:
         """All processes are warm: measure."""
         self._go.set()
 
+    # -- for the director of a capacity search -------------------------------------------------------------------------
+
+    def end_level(self) -> None:
+        """Admit nothing more to the current level."""
+        step = self._step
+        if step is None or step.used_up:
+            return
+        step.used_up = True
+        if not self.tickets_out and not self.closed:
+            self._next_step()
+
+    def begin_level(self, level: float | None) -> None:
+        """Go to a level; None ends the test."""
+        if level is None or not isinstance(self.sweep, CapacitySteps):
+            self.close()
+        elif not self.closed:
+            self.sweep.go_to(level)
+            self._start_step(self.sweep)
+
     # -- for users ----------------------------------------------------------------------------------------------------
 
     def arrive(self) -> None:
@@ -107,13 +131,13 @@ class Admission:
             if self.sweep and self.sweep.holds_back(user):
                 self.sweep.current.over.wait()
             elif self._due is None:
-                if ticket := self._draw(None):
+                if ticket := self._draw(None, user):
                     return ticket
             else:
                 # One user at a time waits for the next arrival; the others wait for their turn behind it.
                 with self._turn:
                     if not self.closed and (step is None or not (step.used_up or step.over.is_set())):
-                        ticket = self._draw_when_due()
+                        ticket = self._draw_when_due(user)
                         if ticket is not None:
                             return ticket
         return None
@@ -208,7 +232,7 @@ class Admission:
         begun = step.start_ns if step else self.measure_start_ns
         return (begun or 0) + int(self._options.duration * 1e9)
 
-    def _draw(self, due_ns: int | None) -> Ticket | None:
+    def _draw(self, due_ns: int | None, user: int) -> Ticket | None:
         step = self._step
         limit, end_ns = self.limit, self._window_end_ns()
         given = step.admitted if step else self.admitted
@@ -225,17 +249,19 @@ class Admission:
             step.admitted += 1
         if limit is not None and given + 1 >= limit:
             self._use_up(step)
-        return Ticket(drawn[0], drawn[1], Phase.MEASURE, due_ns)
+        level = self.sweep.evidence_of(user, at) if self.sweep else None
+        return Ticket(drawn[0], drawn[1], Phase.MEASURE, due_ns, level)
 
-    def _draw_when_due(self) -> Ticket | None:
+    def _draw_when_due(self, user: int) -> Ticket | None:
         assert self._due is not None
+        step = self._step
         due_ns = next(self._due)
         end_ns = self._window_end_ns()
         until = due_ns if end_ns is None else min(due_ns, end_ns)
         while (left := until - time.monotonic_ns()) > 0:
-            if self._stopping.wait(left / 1e9):
+            if (step.over if step else self._stopping).wait(left / 1e9):
                 return None
-        return self._draw(due_ns)
+        return None if step and step.used_up else self._draw(due_ns, user)
 
     def _use_up(self, step: Step | None) -> None:
         if step is None:
@@ -245,7 +271,7 @@ class Admission:
         if not self.tickets_out and not step.over.is_set():
             self._next_step()
 
-    def _start_step(self, sweep: Sweep) -> None:
+    def _start_step(self, sweep: Steps) -> None:
         step = sweep.begin()
         if self._options.step_by == "rate":
             self._start_arrivals(step.level, step.start_ns or 0, sweep.at)
@@ -257,8 +283,12 @@ class Admission:
     def _next_step(self) -> None:
         """Go on: the current step has used up its requests, and all of them have ended."""
         assert self.sweep is not None
-        if self.sweep.end() and not self.closed:
-            self.sweep.advance()
-            self._start_step(self.sweep)
-        else:
-            self.close()
+        more = self.sweep.end()
+        if isinstance(self.sweep, Sweep):
+            if more and not self.closed:
+                self.sweep.advance()
+                self._start_step(self.sweep)
+            else:
+                self.close()
+        elif not self.closed:
+            self.on_level_over()

@@ -1,8 +1,9 @@
-"""The steps of a sweep over concurrency or rate: which is running, who takes part, where nothing is gained."""
+"""The steps of a load over concurrency or rate: which is running, who takes part, where a sweep gains nothing."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,12 +44,12 @@ class Step:
         }
 
 
-class Sweep:
-    """All steps, one of which is the current one."""
+class Steps(ABC):
+    """Steps of a load that follow each other, one of which is the current one."""
 
-    def __init__(self, options: Any, shard: Shard) -> None:
+    def __init__(self, options: Any, shard: Shard, steps: list[Step]) -> None:
         self._options, self._shard = options, shard
-        self.steps = [Step(float(level)) for level in options.steps.split(",")]
+        self.steps = steps
         self.at = 0
         self.saturated_at: float | None = None
 
@@ -69,6 +70,10 @@ class Sweep:
         """Whether a user of this process has to wait for the end of the current step."""
         return self.current.used_up or not self.takes_part(user)
 
+    def evidence_of(self, user: int, at_ns: int) -> int | None:
+        """The level that a request sent now by a user is evidence on, where one is searched; None for no level."""
+        return None
+
     def _has(self, user: int, step: Step) -> bool:
         return self._options.step_by == "rate" or user < self._shard.share(int(step.level))
 
@@ -77,8 +82,23 @@ class Sweep:
         self.current.start_ns = time.monotonic_ns()
         return self.current
 
+    @abstractmethod
     def end(self) -> bool:
         """Stop the clock of the current step; returns whether another is to follow."""
+
+    def release(self) -> None:
+        """Nobody waits for any step any more."""
+        for step in self.steps:
+            step.over.set()
+
+
+class Sweep(Steps):
+    """Steps that are known beforehand."""
+
+    def __init__(self, options: Any, shard: Shard) -> None:
+        super().__init__(options, shard, [Step(float(level)) for level in options.steps.split(",")])
+
+    def end(self) -> bool:
         step = self.current
         step.end_ns = time.monotonic_ns()
         best = max((before.requests_s or 0.0 for before in self.steps[: self.at]), default=0.0)
@@ -92,8 +112,3 @@ class Sweep:
         before = self.current
         self.at += 1
         before.over.set()
-
-    def release(self) -> None:
-        """Nobody waits for any step any more."""
-        for step in self.steps:
-            step.over.set()

@@ -13,12 +13,16 @@ from workloads import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The right to send one request. `due_ns` is monotonic, and None in a closed loop (send at once)."""
+    """The right to send one request. `due_ns` is monotonic, and None in a closed loop (send at once).
+
+    `level` is the number of the level of a capacity search that the request is evidence on, None for none.
+    """
 
     prompt: Prompt
     sample: int
     phase: Phase
     due_ns: int | None = None
+    level: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,7 +218,7 @@ def no_drift(facts: CellFacts) -> Finding:
     """
 
     def check(round_: RoundFacts) -> Finding:
-        if round_.capture.asked.get("shape") in ("sweep", "ramp"):
+        if round_.capture.asked.get("shape") in ("sweep", "ramp", "capacity"):
             return not_applicable("the load changes as it is asked to")
         good = round_.figures.good
         good = good[good["tpot_ms"].gt(0)].sort_values("sent_ms")

@@ -54,8 +54,12 @@ class CellFigures:
     """Whether the engine takes GPU memory as a pool, whose size is a setting."""
     host: HostFigures | None = None
     """What the host meter saw of the machine meanwhile."""
+    bracket: tuple[float, float] | None = None
+    """Of a capacity search that came to its end: the highest level that passes, the lowest that fails."""
+    searched: bool = False
+    """Whether the cell searched a capacity: its other figures mix all levels, and are told level by level only."""
     steps: dict[float, CellFigures] = field(default_factory=dict)
-    """Of a sweep: the figures of each level (`scoring.speed.steps`)."""
+    """Of a sweep or a search: the figures of each level (`scoring.speed.steps`)."""
 
 
 def per_request(capture: Capture) -> pd.DataFrame:

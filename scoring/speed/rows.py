@@ -5,6 +5,7 @@ The ratios have no verdict yet: `scoring.speed.verdicts` judges those of all cel
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from records import JsonObject
-from scoring.metrics import METRICS, RATES, WITHIN_RUN, unit_and_better
+from scoring.metrics import CAPACITY, METRICS, RATES, WITHIN_RUN, unit_and_better
 from scoring.speed.latency import CellFigures
 from scoring.statistics.intervals import Interval
 from scoring.statistics.ratios import (
@@ -21,6 +22,7 @@ from scoring.statistics.ratios import (
     bootstrap_quantile,
     geometric_interval,
     geometric_mean,
+    grid_blur,
     percentile_interval,
     welch,
 )
@@ -43,10 +45,13 @@ def performance_rows(
 ) -> list[JsonObject]:
     """One row for each of the metrics that any engine has a figure for.
 
-    `engines` has the cell's rounds of each engine.
+    `engines` has the cell's rounds of each engine. A cell that searched a capacity has no other row.
     """
     rows = []
+    searched = any(figures.searched for rounds in engines.values() for _, figures in rounds)
     for metric in metrics:
+        if (metric in CAPACITY) != searched:
+            continue
         side = {engine: _Figure(cell, metric, engine, rounds) for engine, rounds in engines.items()}
         if not any(metric in figures.values for rounds in engines.values() for _, figures in rounds):
             continue
@@ -88,6 +93,17 @@ class _Figure:
         # One seed for each figure: its interval does not depend on which other figures there are.
         self._seed = zlib.crc32(f"{cell}/{metric}/{engine}".encode())
         self._draws: Floats | None = None
+        self.brackets = [
+            figures.bracket
+            for _, figures in rounds
+            if metric in CAPACITY and figures.bracket and metric in figures.values
+        ]
+
+    @property
+    def resolution(self) -> float | None:
+        """Of a capacity: the width of its bracket, log(fails / passes), in the mean of its rounds."""
+        widths = [math.log(fails / passes) for passes, fails in self.brackets]
+        return sum(widths) / len(widths) if widths else None
 
     @property
     def draws(self) -> Floats | None:
@@ -98,13 +114,24 @@ class _Figure:
 
     @property
     def ci(self) -> Interval | None:
+        if self.brackets:
+            return self._bracket_interval()
         if len(self.known) > 1:
             return geometric_interval(self.known)
         return percentile_interval(self.draws) if self.draws is not None else None
 
+    def _bracket_interval(self) -> Interval:
+        """From the levels that pass to those that fail: the bracket of one round, of several their means' interval."""
+        passes, fails = zip(*self.brackets, strict=True)
+        low, high = geometric_interval(passes), geometric_interval(fails)
+        if low is None or high is None:
+            return Interval(passes[0], fails[0])
+        return Interval(low.low, high.high)
+
     def to_json(self) -> JsonObject:
         ci = self.ci
-        return {
+        resolution = {"resolution": self.resolution} if self.brackets else {}
+        return resolution | {
             "value": self.value,
             "ci": ci.as_list() if ci else None,
             "n": self.n,
@@ -151,8 +178,11 @@ def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str) -> JsonObje
     # An engine that sends its tokens at once can have a TPOT of 0: then the ratio has no bound, and no interval.
     if min(len(above.known), len(below.known)) > 1:
         if min(*above.known, *below.known) > 0:
-            rounds = welch(above.known, below.known)
+            rounds = welch(above.known, below.known, blur=grid_blur(above.resolution, below.resolution))
             value, ci, method = rounds.ratio, rounds.ratio_interval(), "welch"
+    elif above.brackets and below.brackets:
+        (low, high), (least, most) = above.brackets[0], below.brackets[0]
+        ci, method = Interval(low / most, high / least), WITHIN_RUN
     elif above.draws is not None and below.draws is not None and below.draws.all():
         ci, method = percentile_interval(above.draws / below.draws), WITHIN_RUN
     return {

@@ -1,4 +1,4 @@
-"""A sweep step by step: each level of users (or of requests a second) is a load of its own, with figures of its own."""
+"""A sweep or a capacity search, level by level: each number of users (or rate) is a load with figures of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METRICS = ("output_tok_s", "requests_s", "goodput_s", "ttft_ms_p50", "ttft_ms_p9
 
 def step_figures(capture: Capture, objectives: Mapping[str, float | None] | None = None) -> dict[float, CellFigures]:
     """Figures of every level that was reached, by the definitions of a cell; empty for a load without steps."""
-    if capture.asked.get("shape") != "sweep":
+    if capture.asked.get("shape") not in ("sweep", "capacity"):
         return {}
     by_rate = bool(capture.requests["scheduled_ms"].notna().any())
     level_of = _levels(capture)

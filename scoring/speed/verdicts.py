@@ -9,7 +9,7 @@ from records import JsonObject
 from scoring.metrics import MACHINE, WITHIN_RUN, higher_is_better, ratio_digits
 from scoring.statistics.family import FAMILY_ERROR
 from scoring.statistics.intervals import Interval
-from scoring.statistics.ratios import LogRatio, welch
+from scoring.statistics.ratios import LogRatio, grid_blur, welch
 from scoring.statistics.rounds import FEWEST_ROUNDS
 from scoring.statistics.sequential import SequentialFamily, needed_rounds
 from scoring.statistics.verdict import (
@@ -125,7 +125,9 @@ def _evidence(row: JsonObject, baseline: str, candidate: str, upto: int | None =
     ]
     if min(map(len, rounds)) < FEWEST_ROUNDS:
         return None
-    return welch(*rounds) if higher_is_better(row["metric"]) else welch(*reversed(rounds))
+    blur = grid_blur(*(row["engines"][engine].get("resolution") for engine in (candidate, baseline)))
+    sides = rounds if higher_is_better(row["metric"]) else rounds[::-1]
+    return welch(*sides, blur=blur)
 
 
 def known_rounds(figure: JsonObject) -> dict[int, float]:

@@ -32,8 +32,10 @@ class LogRatio(StudentEstimate):
         return Interval(math.exp(interval.low), math.exp(interval.high))
 
 
-def welch(numerator: Sequence[float], denominator: Sequence[float]) -> LogRatio:
+def welch(numerator: Sequence[float], denominator: Sequence[float], *, blur: float = 0.0) -> LogRatio:
     """Welch's t on the logarithms of rounds, numerator / denominator (Welch 1947, Biometrika 34:28).
+
+    `blur` is a variance of the logarithm of the ratio that all rounds share, and that more rounds do not make smaller.
 
     The same as `scipy.stats.ttest_ind(equal_var=False)`, which takes thirty times as long: a report has some 150
     ratios, and the simulations of benchmarks/false_claims.py some millions.
@@ -45,10 +47,24 @@ def welch(numerator: Sequence[float], denominator: Sequence[float]) -> LogRatio:
         raise ValueError("at least two rounds with positive figures are needed on each side")
     a, b = np.log(numerator), np.log(denominator)
     va, vb = float(a.var(ddof=1)) / len(a), float(b.var(ddof=1)) / len(b)
-    estimate, error = float(a.mean() - b.mean()), math.sqrt(va + vb)
+    estimate, error = float(a.mean() - b.mean()), math.sqrt(va + vb + blur)
     spread = va**2 / (len(a) - 1) + vb**2 / (len(b) - 1)
     df = (va + vb) ** 2 / spread if spread else len(a) + len(b) - 2
     return LogRatio(estimate, error, df)
+
+
+def grid_blur(numerator: float | None, denominator: float | None) -> float:
+    """The variance that coarse levels give to the logarithm of a ratio of two capacities.
+
+    Args:
+        numerator: width of its bracket as a logarithm, log(fails / passes); None: a figure that is not searched.
+        denominator: the same.
+
+    Each true value lies anywhere in its bracket (uniformly: variance width^2 / 12), above the level that passes by half
+    a width in the mean, which cancels where both brackets are equally wide.
+    """
+    a, b = numerator or 0.0, denominator or 0.0
+    return (a * a + b * b) / 12 + ((a - b) / 2) ** 2
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -39,7 +39,15 @@ def test_the_command_of_the_docs_asks_exactly_what_it_says(tmp_path: Path) -> No
     assert {r.cell for r in measured} == {"concurrent_4.arithmetic"}
     scenario = outcome.scenario
     assert (scenario["complete"], scenario["incomplete_reason"]) == (True, None)
-    assert scenario["counts"] == {"warmup": 5, "measure": 13, "drain": 3, "ok": 16, "error": 0, "errors_by_kind": {}}
+    assert scenario["counts"] == {
+        "warmup": 5,
+        "measure": 13,
+        "drain": 3,
+        "ok": 16,
+        "error": 0,
+        "cancelled": 0,
+        "errors_by_kind": {},
+    }
     assert scenario["asked"]["users"] == 4
     assert scenario["client"]["loop_lag_ms_p99"] is not None
 

@@ -1,0 +1,101 @@
+"""A sequential test of a share against a bar: it may be looked at after every request without becoming less sure.
+
+For a bar b and each side of it, a mixture of likelihood ratios against b is kept: the mean over some shares q on that
+side of (q / b)^met * ((1 - q) / (1 - b))^missed. Where the true share is b or lies on the other side, the chance that
+it ever reaches 1 / (1 - confidence) is at most 1 - confidence (Ville 1939; Robbins 1970, Ann. Math. Stat. 41:1397).
+A share is known to be above the bar once the upper mixture has reached that. Both limits of an interval are found in
+the same way, so the interval is clear of the bar exactly when the test has decided.
+"""
+
+from __future__ import annotations
+
+import math
+
+PASSES, FAILS, UNDECIDED = "passes", "fails", "undecided"
+
+_BETTER = ((0.0, 0.3), *((0.8**k, 0.7 / 8) for k in range(1, 9)))
+"""Shares above a bar, as (part of the bar's misses, weight). A server below its limit misses hardly any."""
+_WORSE_BY = 1.25
+"""Each share below a bar has so many times the misses of the one before it."""
+
+
+def evidence(met: int, missed: int, bar: float, *, above: bool) -> float:
+    """The logarithm of the mixture for shares above the bar, or below it; 0 before the first request.
+
+    Args:
+        met: requests that met the objectives.
+        missed: requests that did not.
+        bar: between 0 and 1, both excluded.
+        above: which side.
+    """
+    miss = 1 - bar
+    terms = []
+    for part, weight in _BETTER if above else _worse(miss):
+        q = part * miss
+        if (q == 0 and missed) or (q == 1 and met):
+            continue
+        hit = met * math.log((1 - q) / bar) if met else 0.0
+        terms.append(math.log(weight) + hit + (missed * math.log(part) if missed else 0.0))
+    if not terms:
+        return -math.inf
+    top = max(terms)
+    return top + math.log(sum(math.exp(term - top) for term in terms))
+
+
+def _worse(miss: float) -> list[tuple[float, float]]:
+    """Shares below a bar with so many misses: (times its misses, weight), up to a share of 0."""
+    parts = []
+    part = _WORSE_BY
+    while part * miss < 1:
+        parts.append(part)
+        part *= _WORSE_BY
+    parts.append(1 / miss)
+    return [(part, 1 / len(parts)) for part in parts]
+
+
+class ShareTest:
+    """Whether at least the share `bar` of requests meets the objectives, as far as the requests so far say."""
+
+    def __init__(self, bar: float, confidence: float) -> None:
+        self.bar, self.confidence = bar, confidence
+        self.met = self.missed = 0
+        self.verdict: str | None = None
+        """`PASSES` or `FAILS`, once it is decided; later requests do not change it."""
+
+    @property
+    def requests(self) -> int:
+        return self.met + self.missed
+
+    def add(self, met: bool) -> None:
+        """Take in one request."""
+        if met:
+            self.met += 1
+        else:
+            self.missed += 1
+        if self.verdict is None:
+            for side, above in ((PASSES, True), (FAILS, False)):
+                if evidence(self.met, self.missed, self.bar, above=above) >= self._needed:
+                    self.verdict = side
+
+    @property
+    def _needed(self) -> float:
+        return -math.log(1 - self.confidence)
+
+    def interval(self) -> tuple[float, float]:
+        """The shares that the requests allow, each end with the confidence of a decision."""
+        if not self.requests:
+            return 0.0, 1.0
+        share = self.met / self.requests
+        low = self._end(0.0, share, above=True)
+        high = self._end(1.0, share, above=False)
+        return low, high
+
+    def _end(self, far: float, near: float, *, above: bool) -> float:
+        """The share at which the evidence is just enough, between one that is ruled out and the observed one."""
+        for _ in range(40):
+            middle = (far + near) / 2
+            if 0 < middle < 1 and evidence(self.met, self.missed, middle, above=above) >= self._needed:
+                far = middle
+            else:
+                near = middle
+        return far
