@@ -199,19 +199,30 @@ def users_of(options: Any, kind: str) -> int | None:
     """The users that the options themselves ask for: those of the highest step or level. None: any number."""
     if options.step_by != "users" or kind not in ("sweep", "capacity"):
         return None
-    return int(options.end if kind == "capacity" else max(map(float, options.steps.split(","))))
+    try:
+        return int(options.end if kind == "capacity" else max(map(float, options.steps.split(","))))
+    except (ValueError, OverflowError):
+        return None  # `check` says what is wrong
 
 
-def check_users(scenario: str, exact: int | None, users: int | None) -> None:
-    """Check the number of users; `exact` is the number in the scenario's name, None where any will do.
+def check_users(scenario: str, exact: int | None, users: int | None, needed: int | None = None) -> None:
+    """Check the number of users.
+
+    Args:
+        scenario: its name.
+        exact: the number in that name; None where any will do.
+        users: as asked.
+        needed: fewest users that the highest level needs (`users_of`).
 
     Raises:
-        UsageError: no user was asked for, or another number than the scenario's name says.
+        UsageError: no user was asked for, or a number that is not what the scenario needs.
     """
     if users is not None and users < 1:
         raise UsageError(f"--users {users}: at least 1 was expected")
     if exact and users not in (None, exact):
         raise UsageError(f"--users {users}: {scenario} always has {exact}; closed_loop takes any")
+    if needed and users is not None and users < needed:
+        raise UsageError(f"--users {users}: the highest level needs {needed}; ask for so many, or for lower levels")
 
 
 def check(options: Any, kind: str) -> dict[str, Any]:

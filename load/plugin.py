@@ -102,7 +102,7 @@ def _refuse_early(environment: Any, options: Any) -> None:
     state = state_of(environment)
     try:
         check(options, state.kind)
-        check_users(state.scenario, state.exact_users, options.num_users)
+        check_users(state.scenario, state.exact_users, options.num_users, users_of(options, state.kind))
         client_key()
         where = target(environment.host or options.host)
         load_prompts(options.prompts, seed=options.seed)
@@ -155,7 +155,7 @@ def _make_session(environment: Any) -> Session:
     state, runner, options = state_of(environment), environment.runner, environment.parsed_options
     is_worker = isinstance(runner, WorkerRunner)
     if not is_worker:
-        check_users(state.scenario, state.exact_users, runner.target_user_count)
+        check_users(state.scenario, state.exact_users, runner.target_user_count, users_of(options, state.kind))
     client_key()
     check(options, state.kind)
     return Session(

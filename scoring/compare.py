@@ -107,7 +107,11 @@ def compare_run(
         "created": created,
         "grader_version": GRADER_VERSION,
         "baseline": run.baseline,
-        "engines": {engine: engine_card(run, engine) for engine in run.engines},
+        "engines": {
+            engine: engine_card(run, engine) | {"gpus": gpu.devices_used(samples)}
+            for engine in run.engines
+            for samples in [[row for rows in parts.gpu.get(engine, {}).values() for row in rows]]
+        },
         "verdict": {},
         "audit": rows,
         "performance": parts.performance,

@@ -17,7 +17,7 @@ SUFFIXES = ("p50", "p90", "p95", "p99", "mean")
 MACHINE = ("joules_per_token", "peak_vram_mib")
 CAPACITY = ("capacity_users", "capacity_requests_s")
 """The highest level of load that met the objectives: the only figures of a cell that searched one."""
-METRICS = (*CAPACITY, *RATES, *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES), *MACHINE)
+METRICS = (*RATES, *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES), *MACHINE, *CAPACITY)
 
 UNITS = {
     "capacity_users": ("users", "higher"),

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from records import Record
+from records import JsonObject, Record, read_json
 from records.redaction import scrub
 from records.timing import timing
 from records.wording import count
@@ -41,6 +41,9 @@ class CaptureTail:
         self._tokens = 0
         self._first_sent: int | None = None
         self._last_end = 0
+        self._scenario_ns = 0
+        self.levels: list[JsonObject] = []
+        """Levels of a capacity search that are judged."""
 
     def skip(self) -> None:
         """Leave out what is there already: it is of an earlier run, whose share is not asked again."""
@@ -62,6 +65,21 @@ class CaptureTail:
                 self._take(Record.from_dict(orjson.loads(line)))
             except (orjson.JSONDecodeError, AttributeError, TypeError):
                 continue
+
+    def read_levels(self) -> list[JsonObject]:
+        """The levels of a capacity search that were judged since the last call, from scenario.json."""
+        path = self._path.with_name("scenario.json")
+        try:
+            changed_ns = path.stat().st_mtime_ns
+            if changed_ns == self._scenario_ns:
+                return []
+            capacity = read_json(path).get("capacity") or {}
+        except (OSError, ValueError):
+            return []
+        self._scenario_ns = changed_ns
+        judged = [level for level in capacity.get("levels") or [] if level.get("verdict")]
+        new, self.levels = judged[len(self.levels) :], judged
+        return new
 
     def _take(self, record: Record) -> None:
         if not record.measured:
@@ -206,8 +224,9 @@ class CellProgress:
 
     @property
     def styled_label(self) -> Text:
-        """The cell's name, quiet once it is done."""
-        return Text(terminal(self.label), style="" if self.running else "dim")
+        """The cell's name, quiet once it is done; with the levels that a capacity search has judged so far."""
+        levels = " ".join(f"{level['level']:g}:{level['verdict']}" for level in self.tail.levels[-4:])
+        return Text(terminal(f"{self.label} {levels}".rstrip()), style="" if self.running else "dim")
 
     def two_lines(self) -> Text:
         """The cell on a narrow terminal: its name, and its figures below."""
@@ -216,16 +235,24 @@ class CellProgress:
 
     def tick(self) -> None:
         """Bring the display up to date."""
-        self.tail.read()
+        self._read()
         now = time.monotonic()
         if self._say and now - self._said >= self._QUIET_S:
             self._said = now
             left = f", about {self.left_s:.0f} s left" if self.left_s is not None else ""
             self._say(f"{self._title}: {self.tail.done}/{self._total or '?'} {self.tail.figures()}{left}")
 
+    def _read(self) -> None:
+        self.tail.read()
+        for level in self.tail.read_levels():
+            if self._say:
+                share = level["met"] / level["requests"] if level["requests"] else 0.0
+                told = f"level {level['level']:g} {level['verdict']} ({share:.1%} of {level['requests']})"
+                self._say(f"{self._title}: {told}")
+
     def end(self) -> None:
         """Take in what came last; a log gets the cell's figures."""
-        self.tail.read()
+        self._read()
         self.running, self._took_s = False, time.monotonic() - self._started
         if self._say:
             figures = self.tail.figures()

@@ -26,7 +26,7 @@ from load.distributed.messages import (
     WARM,
 )
 from load.distributed.progress import Progress
-from load.options import UsageError, capture_dir, check, check_users, failure_exit_code
+from load.options import UsageError, capture_dir, check, check_users, failure_exit_code, users_of
 from load.scenario_json import distributed_fields
 from load.schedule.capacity import Director, director
 from load.state import state_of
@@ -74,7 +74,7 @@ def start(environment: Any) -> None:
     clients = {client.id for client in runner.clients.ready or runner.clients.all}
     try:
         check(options, state.kind)
-        check_users(state.scenario, state.exact_users, runner.target_user_count)
+        check_users(state.scenario, state.exact_users, runner.target_user_count, users_of(options, state.kind))
         _refuse_idle_workers(len(clients), runner.target_user_count, options)
         _deal(environment, sorted(clients))
         capture = Capture(capture_dir(options), append=options.append)

@@ -74,4 +74,4 @@ def parts_of(admission: Admission, kind: str, step_by: str) -> PartOf:
         arrived = admission.all_arrived_ns
         return "users join" if arrived is None or _sent_ns(record) < arrived else "all users"
 
-    return {"sweep": of_sweep, "ramp": of_ramp}.get(kind, lambda _: None)
+    return {"sweep": of_sweep, "capacity": of_sweep, "ramp": of_ramp}.get(kind, lambda _: None)

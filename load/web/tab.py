@@ -15,6 +15,7 @@ from typing import Any
 import gevent
 from locust.runners import MasterRunner, WorkerRunner
 
+from load.distributed.progress import Progress
 from load.options import form_groups
 from load.session import Session
 from load.state import state_of
@@ -161,6 +162,7 @@ class WebUI:
             "prompts": options.prompts,
             "users": env.runner.user_count,
             "in_flight": total(clients.values(), "in_flight"),
+            "capacity": self._capacity(),
             "clients": clients,
             "distributed": isinstance(env.runner, MasterRunner),
             "records": self._folder is not None and self._folder.requests.exists(),
@@ -172,6 +174,11 @@ class WebUI:
         }
         self._made = (time.monotonic(), shown)
         return shown
+
+    def _capacity(self) -> dict[str, Any] | None:
+        """The capacity search of the test as it stands; None for another kind of load."""
+        director = self._test.director if isinstance(self._test, Session | Progress) else None
+        return director.summary() if director else None
 
     def table(self) -> list[dict[str, Any]]:
         """The rows of the tab in Locust's own UI."""

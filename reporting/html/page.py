@@ -20,6 +20,7 @@ from records import JsonObject
 from reporting.charts.chart import Draw, Group
 from reporting.charts.distributions import distributions
 from reporting.charts.load import gpu, load
+from reporting.charts.pareto import pareto
 from reporting.charts.results import accuracy, ratio_trend, scaling
 from reporting.escape import one_line, visible
 from reporting.facts import (
@@ -148,6 +149,11 @@ def _chart_groups(view: View) -> list[Group]:
     draw = Draw(view)
     groups = [
         Group("Throughput and answers", "With 95% intervals.", [*scaling(draw), *accuracy(draw)]),
+        Group(
+            "Speed for one user and for all",
+            "Each level of load is a point: further right is faster for one user, further up for all together.",
+            pareto(draw),
+        ),
         Group(
             "Ratio by round",
             "Candidate against baseline in each round; the band is the interval over all rounds.",

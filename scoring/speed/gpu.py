@@ -16,6 +16,8 @@ from scoring.captures import Capture
 from scoring.speed.latency import CellFigures
 from scoring.speed.series import thinned
 
+HELD_MIB = 1024.0
+"""A GPU without an engine on it uses less memory than this."""
 FEWEST_COVERED = 0.8
 """Share of a cell's time that must lie between its first sample and its last, to speak of its energy."""
 
@@ -66,6 +68,19 @@ def energy_joules(samples: Sequence[JsonObject]) -> float | None:
         return None
     t, p = np.array([k[0] for k in known]), np.array([k[1] for k in known])
     return float((np.diff(t) * (p[1:] + p[:-1]) / 2).sum())
+
+
+def devices_used(samples: Sequence[JsonObject]) -> int | None:
+    """How many GPUs an engine held memory on: those that used `HELD_MIB` at least. None: none was metered."""
+    series: dict[int, list[float]] = {}
+    for row in samples:
+        for place, device in enumerate(row.get("gpus") or []):
+            if isinstance(used := device.get("memory_used_mib"), int | float):
+                series.setdefault(place, []).append(used)
+    if not series:
+        return None
+    held = [max(values) >= HELD_MIB for values in series.values()]
+    return sum(held) or None
 
 
 def throttle_reasons(samples: Sequence[JsonObject]) -> dict[str, int]:

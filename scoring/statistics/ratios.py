@@ -61,10 +61,11 @@ def grid_blur(numerator: float | None, denominator: float | None) -> float:
         denominator: the same.
 
     Each true value lies anywhere in its bracket (uniformly: variance width^2 / 12), above the level that passes by half
-    a width in the mean, which cancels where both brackets are equally wide.
+    a width in the mean, which cancels where both brackets are equally wide. Twice that variance is taken, so that two
+    neighbouring levels never count as different: their true values may differ by nothing.
     """
     a, b = numerator or 0.0, denominator or 0.0
-    return (a * a + b * b) / 12 + ((a - b) / 2) ** 2
+    return (a * a + b * b) / 6 + ((a - b) / 2) ** 2
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -55,7 +55,7 @@ def test_the_rate_that_six_slots_carry_is_found_within_a_step(tmp_path: Path) ->
 
 def test_two_workers_follow_one_search(tmp_path: Path) -> None:
     with pacing(*SERVER) as url:
-        outcome = run("capacity", url, tmp_path, *LOAD, "--level-requests", "200", "--processes", "2")
+        outcome = run("capacity", url, tmp_path, *LOAD, "--level-cap", "200", "--processes", "2")
     assert outcome.code == 0, outcome.stderr[-2000:]
     scenario = outcome.scenario
     assert scenario["complete"], scenario["incomplete_reason"]

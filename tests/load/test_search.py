@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -66,8 +67,6 @@ def test_before_the_first_request_anything_is_allowed() -> None:
 @pytest.mark.parametrize("above", [True, False])
 def test_the_evidence_is_a_martingale_at_the_bar(above: bool) -> None:
     """Its expectation after one more request is what it was: looking after every request is no error."""
-    import math
-
     for met, missed in ((0, 0), (10, 1), (3, 5)):
         now = math.exp(evidence(met, missed, 0.9, above=above))
         then = 0.9 * math.exp(evidence(met + 1, missed, 0.9, above=above))

@@ -166,6 +166,7 @@ function show(live) {
     make("abbr", METRICS[name], { title: MEANINGS[name] }), number(of.requests, 0), number(of.n, 0), ...["p50", "p90", "p99", "mean", "max"].map((key) => number(of[key], 2)),
     number(recent.latency[name]?.p50, 2), of.exact ? "exact" : "within 0.1%",
   ]), "no request has ended yet");
+  showCapacity(live.capacity);
   byId("parts-section").hidden = !live.parts?.length;
   rows("parts", (live.parts ?? []).map((part) => [
     part.name, number(part.ok, 0), number(part.errors, 0),
@@ -187,6 +188,25 @@ function show(live) {
     });
   }
   document.documentElement.dataset.test = live.test;
+}
+
+const percent = (value) => (value == null ? "–" : `${number(value * 100, 1)}%`);
+
+/** The search for a capacity: what is known of it, and every level that was measured. */
+function showCapacity(found) {
+  byId("capacity-section").hidden = !found;
+  if (!found) return;
+  const unit = found.by === "rate" ? "requests/s" : "users";
+  const known = [
+    found.passes == null ? "" : `${number(found.passes)} ${unit} pass`,
+    found.fails == null ? "" : `${number(found.fails)} fail`,
+  ].filter(Boolean).join(", ");
+  const state = found.complete ? "found" : found.reason;
+  byId("capacity-result").textContent = `${known || "no level is judged yet"} (${state})`;
+  rows("capacity", found.levels.map((level) => [
+    `${number(level.level)} ${unit}`, number(level.requests, 0), percent(level.share),
+    `${percent(level.ci[0])} to ${percent(level.ci[1])}`, level.verdict ?? "being measured",
+  ]), "no request has ended yet");
 }
 
 async function poll() {
