@@ -29,7 +29,7 @@ METRICS = (
 )
 """Name, label and meaning, in the order in which all tables and pages show them."""
 PERCENTS = (50, 90, 95, 99)
-MOST_GAPS = 20_000
+MOST_GAPS = 10_000
 """ITL and ICL rest on all streams up to so many gaps; beyond, on every second one, every fourth ..."""
 
 
