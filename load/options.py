@@ -117,12 +117,12 @@ def add_options(parser: Parser) -> None:
         "--pass-share", type=float, default=0.95, help="capacity: least share of requests that must meet all objectives"
     )
     add("--confidence", type=float, default=0.95, help="capacity: of the verdict on each level")
-    add("--level-cap", type=int, default=1000, help="capacity: a level not decided by then stays undecided")
+    add("--level-cap", type=int, default=3000, help="capacity: a level not decided by then stays undecided")
     add(
         "--settle",
         type=float,
-        default=0.0,
-        help="capacity: seconds at the begin of each level whose requests do not count (of users, never the first one)",
+        default=-1.0,
+        help="capacity: seconds at the begin of each level whose requests do not count; -1: 0 for users, 30 for rates",
     )
     add("--time-limit", type=float, default=0.0, help="capacity: seconds after which the search ends; 0: no limit")
     add(
@@ -146,6 +146,9 @@ CAPACITY = (
     "no_recheck",
 )
 """The options of a capacity search alone."""
+
+SETTLE_RATE_S = 30.0
+"""Requests that arrive by a schedule begin with an empty queue, which passes too easily."""
 
 OF_KIND = {
     "rate": ("open",),
@@ -282,6 +285,13 @@ def check(options: Any, kind: str) -> dict[str, Any]:
     return extras
 
 
+def settle_s(options: Any) -> float:
+    """Seconds at the begin of each level whose requests do not count: a queue needs long to reach its usual length."""
+    if options.settle >= 0:
+        return float(options.settle)
+    return SETTLE_RATE_S if options.step_by == "rate" else 0.0
+
+
 def capacity_objectives(options: Any) -> dict[str, float]:
     """The limits in ms that a request must meet in a capacity search.
 
@@ -313,7 +323,7 @@ def _check_capacity(options: Any) -> None:
     for name in ("pass_share", "confidence"):
         if not 0 < getattr(options, name) < 1:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name):g}: between 0 and 1 was expected")
-    for name, least in (("level_cap", 1), ("settle", 0), ("time_limit", 0)):
+    for name, least in (("level_cap", 1), ("settle", -1), ("time_limit", 0)):
         if not least <= getattr(options, name) < math.inf:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name):g}: at least {least} was expected")
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from load.options import capacity_objectives
-from load.schedule.search import Plan, Search
+from load.options import capacity_objectives, settle_s
+from load.schedule.search import Plan, Search, overlap_weight
 from load.schedule.sweep import Step, Steps
 from load.schedule.tickets import Shard
 from records import Record
@@ -38,7 +38,7 @@ class CapacitySteps(Steps):
         start_ns = self.current.start_ns or at_ns
         is_first = self._options.step_by == "users" and user not in self._settled
         self._settled.add(user)
-        return None if is_first or at_ns - start_ns < self._options.settle * 1e9 else self.at
+        return None if is_first or at_ns - start_ns < settle_s(self._options) * 1e9 else self.at
 
     def end(self) -> bool:
         """Stop the clock of the current level; what follows is the director's to say."""
@@ -84,6 +84,8 @@ class Director:
         self.search = Search(plan)
         self._objectives, self._by = dict(objectives), by
         self._end_level, self._begin_level, self._on_change = end_level, begin_level, on_change
+        self._taken_s = 0.0
+        """How long the judged requests of the current level took in sum."""
         self._clock, self._began, self._limit_s = clock, clock(), time_limit_s
 
     def observe(self, record: Record, level: int | None) -> None:
@@ -95,8 +97,18 @@ class Director:
         is_met = met(record, self._objectives)
         if is_met is None:
             self._stop("the engine's TPOT is unknown, so nobody can say whether requests meet the objective")
-        elif self.search.observe(is_met):
+        elif self.search.observe(is_met, self._weight(record)):
             self._judged()
+
+    def _weight(self, record: Record) -> float:
+        """The part of an independent observation that a request of the current level is."""
+        visit = self.search.current
+        if self._by != "rate":
+            return 1.0
+        if not visit.test.requests:
+            self._taken_s = 0.0
+        self._taken_s += (record.end_ns - (record.sent_ns or record.end_ns)) / 1e9
+        return overlap_weight(visit.level, self._taken_s / (visit.test.requests + 1))
 
     def check_time(self) -> None:
         """End the search where its time is up."""

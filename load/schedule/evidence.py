@@ -19,11 +19,11 @@ _WORSE_BY = 1.25
 """Each share below a bar has so many times the misses of the one before it."""
 
 
-def evidence(met: int, missed: int, bar: float, *, above: bool) -> float:
+def evidence(met: float, missed: float, bar: float, *, above: bool) -> float:
     """The logarithm of the mixture for shares above the bar, or below it; 0 before the first request.
 
     Args:
-        met: requests that met the objectives.
+        met: requests that met the objectives; fractions where several count as one observation.
         missed: requests that did not.
         bar: between 0 and 1, both excluded.
         above: which side.
@@ -59,6 +59,8 @@ class ShareTest:
     def __init__(self, bar: float, confidence: float) -> None:
         self.bar, self.confidence = bar, confidence
         self.met = self.missed = 0
+        self._met = self._missed = 0.0
+        """The same as independent observations."""
         self.verdict: str | None = None
         """`PASSES` or `FAILS`, once it is decided; later requests do not change it."""
 
@@ -66,15 +68,15 @@ class ShareTest:
     def requests(self) -> int:
         return self.met + self.missed
 
-    def add(self, met: bool) -> None:
-        """Take in one request."""
-        if met:
-            self.met += 1
-        else:
-            self.missed += 1
+    def add(self, met: bool, weight: float = 1.0) -> None:
+        """Take in one request, which is the part `weight` of an independent observation."""
+        self.met += met
+        self.missed += not met
+        self._met += weight * met
+        self._missed += weight * (not met)
         if self.verdict is None:
             for side, above in ((PASSES, True), (FAILS, False)):
-                if evidence(self.met, self.missed, self.bar, above=above) >= self._needed:
+                if evidence(self._met, self._missed, self.bar, above=above) >= self._needed:
                     self.verdict = side
 
     @property
@@ -94,7 +96,7 @@ class ShareTest:
         """The share at which the evidence is just enough, between one that is ruled out and the observed one."""
         for _ in range(40):
             middle = (far + near) / 2
-            if 0 < middle < 1 and evidence(self.met, self.missed, middle, above=above) >= self._needed:
+            if 0 < middle < 1 and evidence(self._met, self._missed, middle, above=above) >= self._needed:
                 far = middle
             else:
                 near = middle
