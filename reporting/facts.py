@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from records import JsonObject
-from reporting.format import UNKNOWN, count, figure, metric_name, share, short_hash
+from reporting.format import UNKNOWN, count, figure, share, short_hash
 from reporting.view import View
 
 
@@ -79,70 +79,6 @@ def _pairs(values: JsonObject | None) -> str | None:
 
 def _switch(value: bool | None) -> str | None:
     return None if value is None else "on" if value else "off"
-
-
-@dataclass(frozen=True)
-class CapacityFacts:
-    """How one capacity search came out, in words."""
-
-    cell: str
-    engine: str
-    round: str
-    result: str
-    judged: str
-    levels: str
-
-
-def capacity_facts(view: View) -> list[CapacityFacts]:
-    """One row for each engine and round of a cell that searched a capacity."""
-    return [
-        CapacityFacts(
-            cell=str(row["cell"]),
-            engine=str(row["engine"]),
-            round=str(row["round"]),
-            result=_capacity(row),
-            judged=f"{row['requests']:,} of {row['sent']:,}",
-            levels=", ".join(f"{v['level']:g}: {_verdict(v)}" for v in row["levels"]),
-        )
-        for row in view.rows("capacity")
-    ]
-
-
-def capacity_lead(view: View) -> str:
-    """What the capacity searches of a report asked; empty without one."""
-    row = next(iter(view.rows("capacity")), None)
-    if row is None:
-        return ""
-    limits = ", ".join(f"{metric_name(f'{name}_').strip()} {limit:g} ms" for name, limit in row["objectives"].items())
-    return (
-        f"The most load at which {100 * row['pass_share']:g}% of requests meet every objective ({limits}), by search. A"
-        f" level passes or fails once the {100 * row['confidence']:g}% interval of its share is clear of that."
-    )
-
-
-def _capacity(row: JsonObject) -> str:
-    passes, fails = row.get("passes"), row.get("fails")
-    if not row.get("complete"):
-        known = [f"{_level(row, passes)} pass"] if passes is not None else []
-        known += [f"{_level(row, fails)} fail"] if fails is not None else []
-        return f"unknown: {row.get('reason')}" + (f"; {', '.join(known)}" if known else "")
-    if row.get("below_start"):
-        return f"below {_level(row, row['start'])}"
-    if row.get("at_least_end"):
-        return f"at least {_level(row, row['end'])}"
-    between = f"; undecided: {', '.join(f'{level:g}' for level in row['undecided'])}" if row["undecided"] else ""
-    if passes is None or fails is None:
-        return f"{'above ' + _level(row, passes) if passes is not None else 'unknown'}{between}"
-    return f"{_level(row, passes)} ({fails:g} fail){between}"
-
-
-def _level(row: JsonObject, level: float) -> str:
-    return f"{level:g} requests/s" if row["by"] == "rate" else count(int(level), "user")
-
-
-def _verdict(visit: JsonObject) -> str:
-    met = UNKNOWN if visit["share"] is None else share(visit["share"])
-    return f"{visit['verdict'] or 'not judged'} ({met} of {visit['requests']:,})"
 
 
 CANCELLATION_LEAD = (

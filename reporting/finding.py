@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from records import JsonObject
+from reporting.capacity import capacity_sentences
 from reporting.format import count, ratio, shown_interval
 from reporting.terms import metric_phrase
 from reporting.view import View, cell_of
@@ -35,7 +36,7 @@ class Finding:
     lead: str
     """The first sentence: which engine is faster; of a void comparison, why it proves nothing."""
     paragraphs: list[tuple[str, str]]
-    """(label, text) of what follows: Speed, Answers, Trust, Next; of a void comparison Why and Next."""
+    """(label, text) of what follows: Speed, Capacity, Answers, Trust, Next; of a void comparison Why and Next."""
 
     @property
     def first_line(self) -> str:
@@ -58,11 +59,16 @@ def finding(view: View) -> Finding:
         why = [("Why", _reason(view, check)) for check in failed] or [("Why", str(r)) for r in view.verdict["reasons"]]
         return Finding("Void", lead, [*why, ("Next", "Remove the cause of each failed check, then run again.")])
     speed = [_speed(view, candidate) for candidate in view.candidates]
+    capacities = capacity_sentences(view)
+    if capacities and not view.deciding_rows:
+        # Nothing else was asked of their speed.
+        speed, capacities = [[capacities[0]]], capacities[1:]
     return Finding(
         "Fair" if view.audit else "Not audited",
         " ".join(first for first, *_ in speed) or f"{view.baseline} was measured alone: nothing is compared.",
         [
             *(("Speed", " ".join(more)) for _, *more in speed if more),
+            *(("Capacity", text) for text in capacities),
             *(("Answers", text) for text in _answers(view)),
             ("Trust", _trust(view)),
             *(("Next", step) for step in _next_steps(view)),

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from records import JsonObject
+from reporting.capacity import capacity_facts, capacity_lead
 from reporting.escape import markdown as md
 from reporting.escape import markdown_code
 from reporting.facts import (
     CANCELLATION_LEAD,
     answer_facts,
     cancellation_notes,
-    capacity_facts,
-    capacity_lead,
     commands,
     engine_facts,
     failures,
@@ -129,7 +128,7 @@ def _capacity(view: View, rows: int) -> str:
 
 def _cancelled(view: View, rows: int) -> str:
     """What cancelled requests did to the others; empty where none was cancelled on purpose."""
-    found = view.rows("cancellation")
+    found = view.cancellation_rows
     if not found:
         return ""
     body = [

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from records import JsonObject
+from reporting.capacity import capacity_facts
 from reporting.escape import terminal as safe
-from reporting.facts import capacity_facts
 from reporting.finding import finding
 from reporting.format import (
     DAGGER_NOTE,
@@ -63,10 +63,6 @@ def lines(comparison: JsonObject) -> str:
                 f"{safe(view.baseline)} {_figure(row, view.baseline)}  {safe(candidate)} {_figure(row, candidate)}  "
                 f"speed ratio {ratio_with_interval((row.get('speed_ratio') or {}).get(candidate))}"
             )
-    for row in view.capacity_rows:
-        parts = [f"{safe(engine)} {_figure(row, engine)}" for engine in view.engines]
-        parts += [f"ratio {ratio_with_interval(row['speed_ratio'].get(candidate))}" for candidate in view.candidates]
-        text.append("  ".join([f"capacity  {safe(cell_of(row))}", *parts]))
     text += [
         f"search  {safe(f.cell)}  {safe(f.engine)} round {f.round}: {safe(f.result)}" for f in capacity_facts(view)
     ]
@@ -97,10 +93,6 @@ def _colored(view: View, width: int, height: int) -> str:
         console.print()
         console.print(Text("Capacity", style="bold"))
         facts = [(Text(f"  {safe(f.cell)} {safe(f.engine)} r{f.round}"), Text(safe(f.result))) for f in searches]
-        for row in view.capacity_rows:
-            for candidate in view.candidates:
-                told = ratio_with_interval(row["speed_ratio"].get(candidate))
-                facts.append((Text(f"  {safe(cell_of(row))}, {safe(candidate, 30)}, ratio"), Text(told)))
         console.print(_labelled(facts))
     for row in view.rows("quality"):
         console.print()

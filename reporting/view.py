@@ -123,6 +123,16 @@ class View:
         return [row for row in self.rows("performance") if row["metric"] in CAPACITY]
 
     @cached_property
+    def cancellation_rows(self) -> list[JsonObject]:
+        """Figures with and without cancelled requests, as far as either is known."""
+        sides = ("without", "with")
+        return [
+            row
+            for row in self.rows("cancellation")
+            if any((row[side] or {}).get("value") is not None for side in sides)
+        ]
+
+    @cached_property
     def blind(self) -> bool:
         """Whether any interval of the first table comes from within one run."""
         return any(blind(entry) for row in self.lead_rows for entry in (row.get("speed_ratio") or {}).values())

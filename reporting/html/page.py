@@ -17,6 +17,7 @@ from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 from markupsafe import Markup
 
 from records import JsonObject
+from reporting.capacity import capacity_facts, capacity_lead
 from reporting.charts.chart import Draw, Group
 from reporting.charts.distributions import distributions
 from reporting.charts.load import gpu, load
@@ -27,8 +28,6 @@ from reporting.facts import (
     CANCELLATION_LEAD,
     answer_facts,
     cancellation_notes,
-    capacity_facts,
-    capacity_lead,
     commands,
     engine_facts,
     error_words,

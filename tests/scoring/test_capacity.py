@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reporting.facts import capacity_facts
+from reporting.capacity import capacity_facts
 from reporting.view import View
 from scoring.speed.capacity import add_capacity, capacity_rows
 from scoring.speed.latency import CellFigures, cell_figures
