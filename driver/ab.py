@@ -17,6 +17,7 @@ from driver.errors import BenchError, ExitCode
 from driver.profile.fields import complete_url, looks_like_url
 from driver.profile.read import find_profile, load_profile
 from records import NAME
+from records.endpoint import CHAT
 from records.redaction import shown_argv
 from workloads.perf_prompts import TOKENS
 
@@ -56,6 +57,8 @@ class Asked:
     env: Mapping[str, str] | None = None
     model: str | None = None
     threads: int | None = None
+    endpoint: str = CHAT
+    headers: Mapping[str, str] | None = None
 
 
 def profile_values(asked: Asked) -> Values:
@@ -85,6 +88,7 @@ def profile_values(asked: Asked) -> Values:
         "baseline": names[0],
         "rounds": asked.rounds,
         **({} if isinstance(asked.rounds, int) else {"time": f"{asked.time_s:g}s"}),
+        **({} if asked.endpoint == CHAT else {"endpoint": asked.endpoint}),
         "max_seq_len": asked.max_seq_len or _context(asked, output_tokens),
         "engines": [_engine(asked, number, name) for number, name in enumerate(names)],
         "cells": cells,
@@ -157,6 +161,8 @@ def _engine(asked: Asked, number: int, name: str) -> Values:
         own["slots"] = asked.slots[number % len(asked.slots)]
     if asked.max_seq_len:
         own["max_seq_len"] = asked.max_seq_len
+    if asked.headers:
+        own["headers"] = dict(asked.headers)
     if looks_like_url(side):
         return {**own, "kind": "remote", "url": side}
     if named := _named_engine(side):

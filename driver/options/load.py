@@ -10,6 +10,8 @@ import click
 from driver.ab import Asked, parse_answers
 from driver.errors import BenchError, ExitCode
 from nightly.guard import parse_duration
+from records.endpoint import CHAT, ENDPOINTS
+from records.headers import parse_headers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,6 +50,19 @@ _OPTIONS = (
         "--slots", multiple=True, type=click.IntRange(1), help="Slots that servers must have; once, or for each."
     ),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Environment of every command; may be repeated."),
+    click.option(
+        "--endpoint",
+        type=click.Choice(list(ENDPOINTS)),
+        default=CHAT,
+        show_default=True,
+        help="chat asks /v1/chat/completions; completions asks /v1/completions, without a chat template.",
+    ),
+    click.option(
+        "--header",
+        multiple=True,
+        metavar="NAME=ENV:VAR",
+        help="Another header of each request, its value from a variable; NAME=VALUE for what is no secret.",
+    ),
     click.option("--model", help="What {model} in a command means: a path, or package:DIST/FILE."),
     click.option("--threads", type=click.IntRange(1), help="What {threads} in a command means."),
 )
@@ -83,6 +98,8 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
         max_seq_len=load["max_seq_len"],
         slots=load["slots"],
         env=dict(map(_assignment, load["env"])),
+        endpoint=load["endpoint"],
+        headers=_headers(load["header"]),
         model=load["model"],
         threads=load["threads"],
     )
@@ -96,6 +113,13 @@ def _numbers(users: str) -> tuple[int, ...]:
     if not numbers or min(numbers) < 1:
         raise BenchError(f"--users {users}: expected whole numbers above 0 with commas, such as 1,4,8", ExitCode.USAGE)
     return numbers
+
+
+def _headers(words: tuple[str, ...]) -> dict[str, str]:
+    try:
+        return parse_headers(words)
+    except ValueError as error:
+        raise BenchError(f"--header {error}", ExitCode.USAGE) from None
 
 
 def _assignment(text: str) -> tuple[str, str]:

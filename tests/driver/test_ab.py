@@ -176,3 +176,12 @@ def test_two_commands_are_compared_from_an_empty_folder(
     # The same line goes on with it: nothing is left to do.
     assert cli(["ab", slow, fast, *options]) in (0, 3)
     assert "complete already" in capsys.readouterr().err
+
+
+def test_endpoint_and_headers_become_keys_of_the_profile() -> None:
+    asked = Asked(sides=("http://a:1", "http://b:2"), endpoint="completions", headers={"X-Api-Key": "ENV:GATEWAY_KEY"})
+    values = profile_values(asked)
+    assert values["endpoint"] == "completions"
+    assert [engine["headers"] for engine in values["engines"]] == [{"X-Api-Key": "ENV:GATEWAY_KEY"}] * 2
+    assert parse_profile(values, "ab").endpoint == "completions"
+    assert "endpoint" not in profile_values(Asked(sides=("http://a:1", "http://b:2")))

@@ -109,6 +109,32 @@ def test_a_mistake_in_the_form_leaves_page_and_workers_for_another_try(tmp_path:
         assert len(web.records) == 4
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_capacity_search_shows_its_levels_as_they_are_judged(tmp_path: Path, workers: int) -> None:
+    options = ["--objectives", "ttft_ms=200", "--start", "4", "--end", "8", "--level-cap", "300"]
+    server = pacing("--ttft-ms", "60", "--interval-ms", "20", "--slots", "6")
+    with server as host, web_ui(tmp_path, host, *options, workers=workers, scenario="capacity") as web:
+        # An answer of 10 tokens takes 240 ms, and the seventh user waits for all of that.
+        web.start(max_tokens="10", user_count="8")
+        live = web.until(lambda live: live["capacity"] and live["capacity"]["passes"])
+        assert live["capacity"]["levels"][0]["verdict"] == "passes"
+        assert live["capacity"]["by"] == "users"
+        web.until(lambda live: (web.summary()["scenario_json"] or {}).get("ended_utc"))
+        found = web.summary()["scenario_json"]["capacity"]
+        assert found["complete"], found
+        assert found["passes"] in (5, 6)
+        assert web.live()["capacity"] == found
+        if not workers:
+            assert {part["name"] for part in web.live()["parts"]} == {f"{v['level']:g} users" for v in found["levels"]}
+
+
+def test_too_few_users_for_the_highest_level_are_refused_in_the_form(tmp_path: Path) -> None:
+    with pacing() as host, web_ui(tmp_path, host, "--objectives", "ttft_ms=200", scenario="capacity") as web:
+        web.start(user_count="4", end="8")
+        live = web.until(lambda live: live["problem"])
+        assert "--users 4: the highest level needs 8" in live["problem"]
+
+
 def test_errors_are_counted_by_kind_and_are_in_no_latency(tmp_path: Path) -> None:
     with pacing() as host, web_ui(tmp_path, host) as web:
         web.start(requests="4", max_tokens="8", model="pacing:bad_json")

@@ -103,12 +103,18 @@ def process(*argv: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def web_ui(
-    folder: Path, host: str, *options: str, workers: int = 0, login: bool = False, prompts: str = ""
+    folder: Path,
+    host: str,
+    *options: str,
+    workers: int = 0,
+    login: bool = False,
+    prompts: str = "",
+    scenario: str = "closed_loop",
 ) -> Iterator[Web]:
     """With workers it is ready when all of them are there, and logged in where a login is asked for."""
     port, master_port = free_port(), free_port()
-    scenario = str(ROOT / "locustfiles" / "closed_loop.py")
-    files = [scenario]
+    file = str(ROOT / "locustfiles" / f"{scenario}.py")
+    files = [file]
     if login:
         (folder / "login_file.py").write_text(LOGIN)
         files.append(str(folder / "login_file.py"))
@@ -121,7 +127,7 @@ def web_ui(
         running = stack.enter_context(process(*argv))
         for _ in range(workers):
             join = ["--worker", "--master-host", "127.0.0.1", "--master-port", str(master_port)]
-            stack.enter_context(process("locust", "-f", scenario, *join))
+            stack.enter_context(process("locust", "-f", file, *join))
         web = Web(f"http://127.0.0.1:{port}", folder / "capture")
         end = time.monotonic() + 40
         while True:
