@@ -26,7 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from typing import Any
 
-from load.options import SETTLE_RATE_S
+from load.schedule.levels import SETTLE_RATE_S
 from load.schedule.search import Plan, Search, overlap_weight
 from scoring.statistics.ratios import grid_blur, welch
 

@@ -68,7 +68,9 @@ class BlackBox(Engine):
             case "llamacpp":
                 return {**extras, **thinking, "cache_prompt": self.config.cache, "min_p": 0.0, "repeat_penalty": 1.0}
             case "vllm" | "sglang":
-                return {**extras, **thinking, "min_p": 0.0, "repetition_penalty": 1.0}
+                # Under load they send several tokens in one event; usage in every event says how many.
+                counts = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+                return {**extras, **thinking, **counts, "min_p": 0.0, "repetition_penalty": 1.0}
         return extras
 
 

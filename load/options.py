@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from load.schedule import levels
 from records import headers as http_headers
 from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, Target
-from records.objectives import parse_objectives
 
 DEFAULT_MAX_TOKENS = 128
 """Most tokens of an answer where neither --max-tokens nor the prompt says."""
@@ -104,33 +104,7 @@ def add_options(parser: Parser) -> None:
     add("--steps", default="1,2,4,8", help="sweep: users (or, with --step-by rate, requests a second) of each step")
     add("--step-by", default="users", choices=["users", "rate"], help="sweep, capacity: what the steps are")
     add("--stop-at-saturation", action="store_true", default=False, help="sweep: end after a step that gained nothing")
-    add("--start", type=float, default=1.0, help="capacity: first level")
-    add("--step", type=float, default=1.0, help="capacity: distance of two levels, and so the precision of the result")
-    add("--end", type=float, default=64.0, help="capacity: highest level that is tried")
-    add(
-        "--objectives",
-        default="",
-        metavar="NAME=MS,...",
-        help="capacity: limits in ms that a request must meet, such as ttft_ms=500,tpot_ms=50,e2e_ms=9000",
-    )
-    add(
-        "--pass-share", type=float, default=0.95, help="capacity: least share of requests that must meet all objectives"
-    )
-    add("--confidence", type=float, default=0.95, help="capacity: of the verdict on each level")
-    add("--level-cap", type=int, default=3000, help="capacity: a level not decided by then stays undecided")
-    add(
-        "--settle",
-        type=float,
-        default=-1.0,
-        help="capacity: seconds at the begin of each level whose requests do not count; -1: 0 for users, 30 for rates",
-    )
-    add("--time-limit", type=float, default=0.0, help="capacity: seconds after which the search ends; 0: no limit")
-    add(
-        "--no-recheck",
-        action="store_true",
-        default=False,
-        help="capacity: do not measure the passing level once more after a level that failed",
-    )
+    levels.add_options(add)
     add("--ramp", type=float, default=10.0, help="ramp: seconds until all users are there")
     add("--capture-dir", default="", include_in_web_ui=True, help="Folder for requests.jsonl and scenario.json")
     add("--append", action="store_true", default=False, include_in_web_ui=False, help="Go on with a capture")
@@ -141,22 +115,13 @@ def add_options(parser: Parser) -> None:
     add("--round", type=int, default=1, include_in_web_ui=False, help="Label in the records")
 
 
-CAPACITY = (
-    *("start", "step", "end", "objectives", "pass_share", "confidence", "level_cap", "settle", "time_limit"),
-    "no_recheck",
-)
-"""The options of a capacity search alone."""
-
-SETTLE_RATE_S = 30.0
-"""Requests that arrive by a schedule begin with an empty queue, which passes too easily."""
-
 OF_KIND = {
     "rate": ("open",),
     "arrivals": ("open", "sweep", "capacity"),
     "burstiness": ("open", "sweep", "capacity"),
     "steps": ("sweep",),
     "step_by": ("sweep", "capacity"),
-    **dict.fromkeys(CAPACITY, ("capacity",)),
+    **dict.fromkeys(levels.OPTIONS, ("capacity",)),
     "stop_at_saturation": ("sweep",),
     "ramp": ("ramp",),
 }
@@ -276,56 +241,16 @@ def check(options: Any, kind: str) -> dict[str, Any]:
     if not steps or min(steps) <= 0:
         raise UsageError(f"--steps {options.steps}: numbers above 0 with commas were expected")
     if kind == "capacity":
-        _check_capacity(options)
+        try:
+            levels.check(options)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
     defaults = plain_parser().parse_args([])
     for name, kinds in OF_KIND.items():
         if kind not in kinds and getattr(options, name) != getattr(defaults, name):
             of = " or ".join({"open": "open_loop"}.get(each, each) for each in kinds)
             raise UsageError(f"--{name.replace('_', '-')}: only {of} has a use for it")
     return extras
-
-
-def settle_s(options: Any) -> float:
-    """Seconds at the begin of each level whose requests do not count: a queue needs long to reach its usual length."""
-    if options.settle >= 0:
-        return float(options.settle)
-    return SETTLE_RATE_S if options.step_by == "rate" else 0.0
-
-
-def capacity_objectives(options: Any) -> dict[str, float]:
-    """The limits in ms that a request must meet in a capacity search.
-
-    Raises:
-        UsageError: they cannot be read, or there are none.
-    """
-    try:
-        limits = parse_objectives(options.objectives)
-    except ValueError as error:
-        raise UsageError(f"--objectives {error}") from None
-    if not limits:
-        raise UsageError(
-            "--objectives: a capacity needs at least one, such as ttft_ms=500 (in a profile: [objectives])"
-        )
-    return limits
-
-
-def _check_capacity(options: Any) -> None:
-    capacity_objectives(options)
-    for name in ("requests", "duration"):
-        if getattr(options, name):
-            raise UsageError(f"--{name}: a capacity search measures each level for as long as it needs; leave it out")
-    if not 0 < options.start <= options.end < math.inf:
-        raise UsageError(f"--start {options.start:g} --end {options.end:g}: 0 < start <= end was expected")
-    if not 0 < options.step < math.inf or (options.end - options.start) / options.step > 100_000:
-        raise UsageError(f"--step {options.step:g}: a distance above 0 that makes at most 100,000 levels was expected")
-    if options.step_by == "users" and any(value % 1 for value in (options.start, options.step, options.end)):
-        raise UsageError("--start, --step, --end: whole numbers of users were expected")
-    for name in ("pass_share", "confidence"):
-        if not 0 < getattr(options, name) < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name):g}: between 0 and 1 was expected")
-    for name, least in (("level_cap", 1), ("settle", -1), ("time_limit", 0)):
-        if not least <= getattr(options, name) < math.inf:
-            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name):g}: at least {least} was expected")
 
 
 def headers_of(options: Any) -> dict[str, str]:

@@ -66,6 +66,8 @@ def load_facts(manifest: Mapping[str, Any], cell: str) -> JsonObject:
     asked = {key: value for key, value in section.items() if key not in _NOT_LOAD}
     if (endpoint := _endpoint(profile, section)) != CHAT:
         asked["endpoint"] = endpoint
+    if section.get("scenario") == "capacity":
+        asked["objectives"] = profile.get("objectives")
     return {
         **{key: profile.get(key) for key in _SHARED},
         "asked": asked,

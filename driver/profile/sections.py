@@ -25,7 +25,7 @@ from engines import check_options as check_engine_options
 from nightly.gate_rules import DEFAULT_BASELINE, check_metrics, parse_choice
 from records import cell_name, workload_name
 from records.headers import check_headers
-from scoring.metrics import DECIDING
+from scoring.metrics import CAPACITY, DECIDING
 
 DEFAULT_SLOTS = 4
 
@@ -272,6 +272,8 @@ class Gate(Section):
     @classmethod
     def _known_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         check_metrics(value)
+        if searched := [name for name in value if name in CAPACITY]:
+            raise ValueError(f"{searched[0]!r} is judged by `compare` and `run` only: its steps are coarse")
         return value
 
     @field_validator("baseline")

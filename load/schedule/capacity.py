@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from load.options import capacity_objectives, settle_s
+from load.schedule import levels
 from load.schedule.search import Plan, Search, overlap_weight
 from load.schedule.sweep import Step, Steps
 from load.schedule.tickets import Shard
@@ -38,7 +38,7 @@ class CapacitySteps(Steps):
         start_ns = self.current.start_ns or at_ns
         is_first = self._options.step_by == "users" and user not in self._settled
         self._settled.add(user)
-        return None if is_first or at_ns - start_ns < settle_s(self._options) * 1e9 else self.at
+        return None if is_first or at_ns - start_ns < levels.settle_s(self._options) * 1e9 else self.at
 
     def end(self) -> bool:
         """Stop the clock of the current level; what follows is the director's to say."""
@@ -167,18 +167,9 @@ def director(
     on_change: Callable[[], None],
 ) -> Director:
     """The director that the options ask for."""
-    plan = Plan(
-        start=float(options.start),
-        step=float(options.step),
-        end=float(options.end),
-        share=options.pass_share,
-        confidence=options.confidence,
-        most_requests=options.level_cap,
-        from_above=not options.no_recheck,
-    )
     return Director(
-        plan,
-        capacity_objectives(options),
+        levels.plan(options),
+        levels.objectives(options),
         by=options.step_by,
         time_limit_s=options.time_limit,
         end_level=end_level,

@@ -15,7 +15,7 @@ from load.http.framing import parse_head
 from load.http.response import Reply
 from load.record_builder import _fill, retry_after_s
 from records import Record, read_records
-from records.timing import timing
+from records.timing import itl_ms, timing
 from tests.load.test_sse import DONE, answer_of, kind_of, said
 from tests.records.test_records import record
 from tests.scoring.hand import capture_of
@@ -261,3 +261,17 @@ def test_text_of_the_completions_endpoint_is_an_answer_like_any_other() -> None:
     assert (answer.finish_reason, answer.completion_tokens) == ("stop", 2)
     counted = answer_of(text("Be so", logprobs={"tokens": ["Be", " so"]}), text("", "stop"), usage(2))
     assert counted.chunk_tokens == [2]
+
+
+def test_usage_in_every_event_gives_the_time_between_tokens_of_bundled_chunks() -> None:
+    """As vLLM sends it with `continuous_usage_stats`: four tokens per event, 40 ms from event to event."""
+    answer = Answer()
+    for number in range(1, 6):
+        event = said("a b c d") | {"usage": {"prompt_tokens": 9, "completion_tokens": 4 * number}}
+        answer.take_data(json.dumps(event).encode(), number * 40_000_000)
+    answer.take_data(json.dumps(said(finish="length")).encode(), 201_000_000)
+    answer.finish()
+    record = record_of(answer)
+    assert record.chunk_tokens == [4] * 5
+    assert itl_ms(record) == [10.0] * 16
+    assert timing(record).tpot_ms == 10.0

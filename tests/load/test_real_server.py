@@ -113,3 +113,38 @@ def test_a_measured_request_that_the_server_refuses_makes_exit_code_1(url: str, 
     ]  # fmt: skip
     assert outcome.kinds == ["http_status"]
     assert outcome.scenario["complete"] is True
+
+
+def test_the_completions_endpoint_streams_text_with_times_and_usage(url: str, tmp_path: Path) -> None:
+    prompts = prompts_file(tmp_path / "prompts.jsonl", [f"Story {n}: once upon a time" for n in range(8)])
+    options = ["--prompts", str(prompts), "--endpoint", "completions", "--max-tokens", "12", "--fixed-length"]
+    outcome = ask(url, tmp_path / "out", *options)
+    assert outcome.code == 0, outcome.stderr[-2000:]
+    assert {record.completion_tokens for record in outcome.measured} == {12}
+    assert all(record.ok and len(record.chunk_ns) >= 11 and record.text for record in outcome.measured)
+    # Without a chat template the prompt is its text: some ten tokens, and no template around them.
+    assert all(4 < (record.prompt_tokens or 0) < 16 for record in outcome.measured)
+
+
+def test_a_cancelled_request_frees_the_slot_of_a_real_server(url: str, tmp_path: Path) -> None:
+    prompts = prompts_file(tmp_path / "prompts.jsonl", [f"Story {n}: once upon a time" for n in range(16)])
+    options = ["--prompts", str(prompts), "--max-tokens", "48", "--fixed-length"]
+    before = metric(url, "tokens_predicted_total")
+    outcome = ask(url, tmp_path / "out", *options, "--cancel-share", "0.5", "--cancel-after-tokens", "4")
+    made = metric(url, "tokens_predicted_total") - before
+    assert outcome.code == 0, outcome.stderr[-2000:]
+    cancelled = [record for record in outcome.measured if record.status == "cancelled"]
+    assert 0 < len(cancelled) < 16
+    assert all(4 <= len(record.chunk_ns) <= 8 and record.error is None for record in cancelled)
+    # It does not go on for clients that are gone: all 16 answers would be 768 tokens.
+    assert made < 48 * (16 - len(cancelled)) + 16 * len(cancelled)
+
+
+def test_a_capacity_is_found_on_a_real_server(url: str, tmp_path: Path) -> None:
+    options = ["--prompts", "arithmetic", "--max-tokens", "8", "--fixed-length", "--objectives", "ttft_ms=600000"]
+    options += ["--end", "2", "--pass-share", "0.5", "--time-limit", "300"]
+    outcome = finish(start("capacity", url, tmp_path, *options), tmp_path, timeout_s=900)
+    assert outcome.code == 0, outcome.stderr[-2000:]
+    found = outcome.scenario["capacity"]
+    assert found["at_least_end"] and found["complete"]
+    assert [level["verdict"] for level in found["levels"]] == ["passes", "passes"]
