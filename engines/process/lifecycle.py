@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
 import time
-import uuid
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -17,17 +12,14 @@ from typing import Any
 from engines.base import Engine, EngineError
 from engines.machine.checks import require_gpu
 from engines.machine.gpu_neighbours import Surroundings
-from engines.process import leftovers
 from engines.process.exit_reason import log_tail, why_it_ended
 from engines.process.port import port_is_free, require_free_port
+from engines.process.supervised import ROOT, StartError, Supervised
 from engines.telemetry.gpu import visible_gpus
 from engines.telemetry.meter import metering
-from records.redaction import CLIENT_KEYS, scrub_file
+from records.redaction import scrub_file
 
-ROOT = Path(__file__).resolve().parents[2]
 STOP_GRACE_S = 10.0
-# Supervisor: grace, then its own limit for SIGKILL, then this.
-STOP_LIMIT_S = STOP_GRACE_S + 40.0
 
 
 class RunningEngine:
@@ -43,13 +35,11 @@ class RunningEngine:
         self.processes_left: int | None = None
         self.port_free_after: bool | None = None
         self._surroundings = Surroundings(engine)
-        self._life = uuid.uuid4().hex
-        self._supervisor: subprocess.Popen[bytes] | None = None
-        self._lifeline: int | None = None
+        self._process: Supervised | None = None
 
     def alive(self) -> bool:
         """Whether the process runs. Always true for an engine that was not started here."""
-        return self._supervisor is None or self._supervisor.poll() is None
+        return self._process is None or self._process.alive()
 
     def start(self, ready_timeout_s: float) -> None:
         """Start the process and wait until it takes requests.
@@ -84,28 +74,18 @@ class RunningEngine:
 
     def stop(self) -> None:
         """End the process and its family and look whether anything is left. Safe to call twice."""
-        if self._supervisor is None or self._lifeline is None or self.pid is None:
+        process = self._process
+        if process is None or process.stopped:
             return
-        self._surroundings.ending(frozenset(each.pid for each in leftovers.family(self.pid, self._life)))
-        os.close(self._lifeline)
-        self._lifeline = None
-        try:
-            code = self._supervisor.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._supervisor.kill()
-            code = self._supervisor.wait()
+        self._surroundings.ending(frozenset(each.pid for each in process.family()))
+        code = process.stop()
         scrub_file(self.log)
         self.exit_code = 128 - code if 128 < code < 128 + signal.NSIG else code
-        left = leftovers.family(self.pid, self._life)
-        if left:
-            # Only where the supervisor itself was killed, or a process hangs in the kernel.
-            leftovers.end_processes(left, STOP_GRACE_S)
-            left = leftovers.family(self.pid, self._life)
-        self.processes_left = len(left)
+        self.processes_left = len(process.family())
         self.port_free_after = port_is_free(self.engine.config.host, self.engine.config.port)
         self._surroundings.after()
-        if not left:
-            leftovers.forget(self.pid)
+        if not self.processes_left:
+            process.forget()
 
     def machine(self) -> dict[str, Any]:
         """The machine while this process ran, for engine.json. None: not started here, or not measured."""
@@ -119,52 +99,22 @@ class RunningEngine:
         # What is hidden in them is remembered, and scrubbed from the log and from all messages.
         self.engine.shown_argv()
         self.engine.shown_env()
-        lifeline_read, self._lifeline = os.pipe()
-        status_read, status_write = os.pipe()
-        command = [
-            sys.executable,
-            "-m",
-            "engines.process.supervisor",
-            str(lifeline_read),
-            str(status_write),
-            str(STOP_GRACE_S),
-            str(self.engine.cwd or ROOT),
-        ]
-        environment = {name: value for name, value in os.environ.items() if name not in CLIENT_KEYS}
-        with self.log.open("wb") as log:
-            self._supervisor = subprocess.Popen(
-                [*command, "--", *self.engine.argv()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={
-                    **environment,
-                    leftovers.ENGINE_ENVIRONMENT: json.dumps(self.engine.env()),
-                    leftovers.LIFE_VARIABLE: self._life,
-                },
-                cwd=ROOT,
-                pass_fds=(lifeline_read, status_write),
-                start_new_session=True,
+        engine = self.engine
+        folder = Path(engine.cwd or ROOT)
+        try:
+            self._process = Supervised(
+                engine.argv(), env=engine.env(), folder=folder, log=self.log, grace_s=STOP_GRACE_S
             )
-        os.close(lifeline_read)
-        os.close(status_write)
-        with os.fdopen(status_read) as status:
-            word, _, rest = status.readline().strip().partition(" ")
-        if word != "pid":
-            os.close(self._lifeline)
-            self._lifeline = None
-            self._supervisor.wait()
-            raise EngineError(f"{self.engine.config.name}: cannot be started: {rest or 'the supervisor failed'}")
-        self.pid = int(rest)
-        leftovers.remember(self.pid, self.engine.config.name, self._life)
+        except StartError as error:
+            raise EngineError(f"{engine.config.name}: cannot be started: {error}") from None
+        self.pid = self._process.pid
+        self._process.remember(engine.config.name)
 
     def why_it_ended(self) -> str:
         """In words, for a process that ended by itself: a telling line of its log, a signal, or its last lines."""
-        if self._supervisor is None:
+        if self._process is None:
             return f"no server answers at {self.engine.base_url} any more"
-        code = self._supervisor.wait()
-        # Negative where the supervisor itself was killed, and the engine with it.
-        return why_it_ended(self.engine, self.log, 128 - code if code < 0 else code)
+        return why_it_ended(self.engine, self.log, self._process.wait())
 
     def _not_ready(self, timeout_s: float) -> str:
         name = self.engine.config.name

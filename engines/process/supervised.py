@@ -1,0 +1,119 @@
+"""A command under the supervisor: it and all its children end when this process does, however that ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from engines.process import leftovers
+from records.redaction import CLIENT_KEYS
+
+ROOT = Path(__file__).resolve().parents[2]
+# The supervisor's grace, then its own limit for SIGKILL, then this.
+STOP_MARGIN_S = 40.0
+
+
+class StartError(Exception):
+    """The command cannot be started; the message says why."""
+
+
+class Supervised:
+    """A command that runs, in a session of its own.
+
+    Args:
+        argv: the command.
+        env: variables that only the command gets.
+        folder: its working directory.
+        log: file for its standard output and error.
+        grace_s: seconds from SIGTERM to SIGKILL when it is stopped.
+
+    Raises:
+        StartError: it cannot be started.
+    """
+
+    def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], folder: Path, log: Path, grace_s: float) -> None:
+        self._mark = uuid.uuid4().hex
+        self._grace_s = grace_s
+        lifeline_read, lifeline = os.pipe()
+        status_read, status_write = os.pipe()
+        command = [sys.executable, "-m", "engines.process.supervisor"]
+        arguments = [str(lifeline_read), str(status_write), str(grace_s), str(folder)]
+        environment = {name: value for name, value in os.environ.items() if name not in CLIENT_KEYS}
+        with log.open("wb") as out:
+            self._supervisor = subprocess.Popen(
+                [*command, *arguments, "--", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env={
+                    **environment,
+                    leftovers.ENGINE_ENVIRONMENT: json.dumps(dict(env)),
+                    leftovers.LIFE_VARIABLE: self._mark,
+                },
+                cwd=ROOT,
+                pass_fds=(lifeline_read, status_write),
+                start_new_session=True,
+            )
+        os.close(lifeline_read)
+        os.close(status_write)
+        with os.fdopen(status_read) as status:
+            word, _, rest = status.readline().strip().partition(" ")
+        if word != "pid":
+            os.close(lifeline)
+            self._supervisor.wait()
+            raise StartError(rest or "the supervisor failed")
+        self._lifeline: int | None = lifeline
+        self.pid = int(rest)
+
+    def alive(self) -> bool:
+        """Whether it, or the end of its family, still goes on."""
+        return self._supervisor.poll() is None
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """The exit code once it and all its children have ended; 128 + n where signal n ended it.
+
+        Raises:
+            subprocess.TimeoutExpired: it goes on.
+        """
+        code = self._supervisor.wait(timeout_s)
+        # Negative where the supervisor itself was killed, and the command with it.
+        return 128 - code if code < 0 else code
+
+    def stop(self) -> int:
+        """End it and its family, by SIGTERM and after the grace by SIGKILL; its exit code. Safe to call twice."""
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        try:
+            code = self.wait(self._grace_s + STOP_MARGIN_S)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()
+            code = self.wait()
+        if left := self.family():
+            # Only where the supervisor itself was killed, or a process hangs in the kernel.
+            leftovers.end_processes(left, self._grace_s)
+        return code
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._lifeline is None
+
+    def family(self) -> list[psutil.Process]:
+        """All its processes that live."""
+        return leftovers.family(self.pid, self._mark)
+
+    def remember(self, name: str) -> None:
+        """Note it, so that `doctor --clean` finds what is left of it."""
+        leftovers.remember(self.pid, name, self._mark)
+
+    def forget(self) -> None:
+        """Drop that note."""
+        leftovers.forget(self.pid)
