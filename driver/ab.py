@@ -7,7 +7,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +31,7 @@ AUTO_ROUNDS = 6
 LEAST_CELL_S = 2.0
 SHORT_CELL_S = 8.0
 ANSWER_TOKENS = 256
+HOOKS = ("before_cell", "after_cell", "during_cell", "on_regression")
 TEMPLATE_TOKENS = 160
 """Room for a chat template around a prompt."""
 CHARS_PER_TOKEN = 2
@@ -59,6 +60,8 @@ class Asked:
     threads: int | None = None
     endpoint: str = CHAT
     headers: Mapping[str, str] | None = None
+    hooks: Mapping[str, str] = field(default_factory=dict)
+    """Command line by name of HOOKS."""
 
 
 def profile_values(asked: Asked) -> Values:
@@ -86,13 +89,15 @@ def profile_values(asked: Asked) -> Values:
         "name": "ab",
         "description": " against ".join(names),
         "baseline": names[0],
-        "rounds": asked.rounds,
+        # A round with a profiler beside it is not compared, so there is one more.
+        "rounds": asked.rounds + ("during_cell" in asked.hooks) if isinstance(asked.rounds, int) else asked.rounds,
         **({} if isinstance(asked.rounds, int) else {"time": f"{asked.time_s:g}s"}),
         **({} if asked.endpoint == CHAT else {"endpoint": asked.endpoint}),
         "max_seq_len": asked.max_seq_len or _context(asked, output_tokens),
         "engines": [_engine(asked, number, name) for number, name in enumerate(names)],
         "cells": cells,
         **({"workloads": workloads} if workloads else {}),
+        **({"hooks": {name: _split(hook) for name, hook in asked.hooks.items()}} if asked.hooks else {}),
     }
 
 
@@ -239,8 +244,7 @@ def to_toml(values: Values) -> str:
         for table in tables:
             lines += ["", f"[[{key}]]", *(f"{name} = {_toml(item)}" for name, item in table.items())]
         if isinstance(value, dict):
-            for name, table in value.items():
-                lines += ["", f"[{key}.{name}]", *(f"{inner} = {_toml(item)}" for inner, item in table.items())]
+            lines += ["", f"[{key}]", *(f"{name} = {_toml(item)}" for name, item in value.items())]
     return "\n".join(lines) + "\n"
 
 

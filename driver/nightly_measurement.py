@@ -35,12 +35,15 @@ def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool
     def measure(rules: GateRules, run_id: str) -> Measured:
         # Here, since pandas and scipy take a second that a refused second nightly should not spend.
         from driver import judge
+        from driver.regressions import look_into
         from driver.run.progress import Display
         from driver.run.run import run_profile
 
         asked = part_of(profile, rules.engines, rules.cells)
-        result = run_profile(asked, profile_path, out, run_id, Display(quiet=quiet))
+        display = Display(quiet=quiet)
+        result = run_profile(asked, profile_path, out, run_id, display)
         comparison, path = judge.judge(result.folder)
+        look_into(asked, result.folder, comparison, display)
         written = judge.write_reports(comparison, path)
         all_ok = judge.exit_code(comparison, all_ok=result.all_ok) != ExitCode.REGRESSION
         return Measured(result.folder, comparison, all_ok, written[-1] if written else None)

@@ -10,7 +10,7 @@ from typing import Any
 
 from records.files import JsonObject, earlier_versions, read_json, set_aside
 
-RESERVED_IN_RUN = frozenset({"run.json", "workloads"})
+RESERVED_IN_RUN = frozenset({"run.json", "workloads", "regressions"})
 """Names in a run's folder that no engine may have, beside those that begin with `comparison-`."""
 RESERVED_IN_ROUND = frozenset({"engine.json", "server.log", "gpu.jsonl", "host.jsonl"})
 """Names in a round's folder that no cell may have."""
@@ -46,6 +46,11 @@ class CellFolder:
     @property
     def scenario(self) -> Path:
         return self.path / "scenario.json"
+
+    @property
+    def hooks(self) -> Path:
+        """How the hooks of the profile ended; there is none where none was run."""
+        return self.path / "hooks.json"
 
     @property
     def name(self) -> str:

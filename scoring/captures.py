@@ -48,6 +48,13 @@ class Capture:
     origins: dict[str, int]
     earlier: list[JsonObject] = field(default_factory=list)
     """scenario.json of each load that began the capture and was cut before its end."""
+    hooks: list[JsonObject] = field(default_factory=list)
+    """How the hooks of the profile ended."""
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether a hook (a profiler) ran beside the load: its speed is not compared."""
+        return any(hook.get("hook") == "during_cell" for hook in self.hooks)
 
     @property
     def clients(self) -> list[JsonObject]:
@@ -209,6 +216,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
         reasonings=reasonings,
         origins=origins,
         earlier=folder.earlier_scenarios(),
+        hooks=_hooks(folder),
     )
 
 
@@ -217,6 +225,13 @@ def _scenario(folder: CellFolder) -> JsonObject:
         return read_json(folder.scenario)
     except (OSError, ValueError):
         return {}
+
+
+def _hooks(folder: CellFolder) -> list[JsonObject]:
+    try:
+        return list(read_json(folder.hooks)["hooks"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _number(value: Any) -> float:

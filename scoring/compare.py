@@ -162,7 +162,11 @@ def judged_so_far(folder: RunFolder) -> list[JsonObject]:
     metrics = _deciding(run)
     for cell in run.cells:
         figures = {
-            engine: [(life.number, _figures(run, capture)) for life, capture in run.captures(cell, engine)]
+            engine: [
+                (life.number, _figures(run, capture))
+                for life, capture in run.captures(cell, engine)
+                if not capture.disturbed
+            ]
             for engine in run.engines
         }  # fmt: skip
         measured = {engine: rounds for engine, rounds in figures.items() if rounds}
@@ -189,7 +193,8 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
         captured[engine] = [_measure(run, life, capture, parts) for life, capture in run.captures(cell, engine)]
     captures = [capture for rounds in captured.values() for capture, _ in rounds]
     scenario, workload = _names(cell, section, captures)
-    figures = {e: [(c.round, f) for c, f in rounds] for e, rounds in captured.items() if rounds}
+    compared = {e: [(c, f) for c, f in rounds if not c.disturbed] for e, rounds in captured.items()}
+    figures = {e: [(c.round, f) for c, f in rounds] for e, rounds in compared.items() if rounds}
     parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline)
     scenarios = {e: [(c.round, c.scenario) for c, _ in rounds] for e, rounds in captured.items()}
     parts.capacity += capacity_rows(cell, workload, scenarios, figures)

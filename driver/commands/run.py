@@ -10,6 +10,7 @@ import click
 from driver.judge import exit_code, judge, to_json, write_reports
 from driver.options import shared
 from driver.profile.read import Profile, find_profile, load_profile
+from driver.regressions import look_into
 from driver.run.plan import earlier_runs, estimate, lives
 from driver.run.progress import Display
 from driver.run.prompts import load_workloads
@@ -52,6 +53,7 @@ def execute(
     result = run_profile(profile, path, out, run_id, display, keep_raw=keep_raw, made_by=made_by)
     display.say("judging what was captured")
     comparison, json_path = judge(result.folder)
+    look_into(profile, result.folder, comparison, display)
     reports = write_reports(comparison, json_path, junit)
     if open_report:
         click.launch(str(reports[-1].absolute()))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from driver.ab import Asked, parse_answers
+from driver.ab import HOOKS, Asked, parse_answers
 from driver.errors import BenchError, ExitCode
 from nightly.guard import parse_duration
 from records.endpoint import CHAT, ENDPOINTS
@@ -48,6 +48,13 @@ _OPTIONS = (
     click.option("--max-seq-len", type=click.IntRange(1), help="Tokens per slot. Default: what the prompts need."),
     click.option(
         "--slots", multiple=True, type=click.IntRange(1), help="Slots that servers must have; once, or for each."
+    ),
+    click.option(
+        "--hook",
+        "hooks",
+        multiple=True,
+        metavar="NAME=CMD",
+        help="Run CMD as before_cell, after_cell, during_cell (in one more round, not compared) or on_regression.",
     ),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Environment of every command; may be repeated."),
     click.option(
@@ -100,6 +107,7 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
         env=dict(map(_assignment, load["env"])),
         endpoint=load["endpoint"],
         headers=_headers(load["header"]),
+        hooks=dict(map(_hook, load["hooks"])),
         model=load["model"],
         threads=load["threads"],
     )
@@ -120,6 +128,13 @@ def _headers(words: tuple[str, ...]) -> dict[str, str]:
         return parse_headers(words)
     except ValueError as error:
         raise BenchError(f"--header {error}", ExitCode.USAGE) from None
+
+
+def _hook(text: str) -> tuple[str, str]:
+    name, equals, command = text.partition("=")
+    if name not in HOOKS or not equals or not command.strip():
+        raise BenchError(f"--hook {text}: expected NAME=CMD, NAME one of {', '.join(HOOKS)}", ExitCode.USAGE)
+    return name, command
 
 
 def _assignment(text: str) -> tuple[str, str]:

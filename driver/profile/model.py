@@ -7,7 +7,17 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from driver.profile.fields import Listed, Name, Number, Positive, Seconds, Section, Seed
-from driver.profile.sections import Cell, Endpoint, EngineSection, Gate, Objectives, Sampling, Verdict, WorkloadSection
+from driver.profile.sections import (
+    Cell,
+    Endpoint,
+    EngineSection,
+    Gate,
+    Hooks,
+    Objectives,
+    Sampling,
+    Verdict,
+    WorkloadSection,
+)
 from nightly.guard import parse_duration
 from records import NAME
 from records.run_folder import RESERVED_IN_ROUND, RESERVED_IN_RUN
@@ -64,6 +74,8 @@ class Profile(Section):
     """Latency objectives, for goodput and for the scenario capacity."""
     parity_margin: dict[str, Seconds] = Field(default_factory=dict)
     """Points of accuracy that count as equivalent, by graded workload; 2 where none is given."""
+    hooks: Hooks = Hooks()
+    """Commands that are run beside the load: profilers, mostly."""
     gate: Gate = Gate()
     """The rules of a nightly run."""
     verdict: Verdict = Verdict()

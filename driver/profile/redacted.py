@@ -14,7 +14,11 @@ def shown_profile(profile: JsonObject) -> JsonObject:
     engines = profile.get("engines")
     if not isinstance(engines, list):
         return profile
-    return profile | {"engines": [_shown(engine) if isinstance(engine, dict) else engine for engine in engines]}
+    shown: JsonObject = {"engines": [_shown(engine) if isinstance(engine, dict) else engine for engine in engines]}
+    if isinstance(hooks := profile.get("hooks"), dict):
+        commands = {name: shown_argv(value) if isinstance(value, list) else value for name, value in hooks.items()}
+        shown["hooks"] = commands
+    return profile | shown
 
 
 def _shown(engine: JsonObject) -> JsonObject:

@@ -283,6 +283,23 @@ class Gate(Section):
         return value
 
 
+class Hooks(Section):
+    """Commands that are run beside the load (docs/profiles.md)."""
+
+    before_cell: CommandLine = ()
+    """Run when the engine is up, before each cell's load is started."""
+    after_cell: CommandLine = ()
+    """Run after each cell's load, while the engine is still up."""
+    during_cell: CommandLine = ()
+    """Run beside each cell's load in one round, whose speed is not compared."""
+    during_round: Positive = 1
+    """The round of during_cell."""
+    on_regression: CommandLine = ()
+    """Run beside each cell that a candidate lost, in one more start of it and of the baseline."""
+    timeout_s: Seconds = 60.0
+    """Seconds that a hook may take; during_cell, after its cell."""
+
+
 class Verdict(Section):
     """Which figures of each cell get a verdict; all others are exploratory: shown with their interval, never judged."""
 

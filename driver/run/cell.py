@@ -11,6 +11,7 @@ from driver.errors import BenchError
 from driver.profile.read import Cell, Profile
 from driver.run.engine_deaths import mark_complete, mark_engine_gone, name_cut_requests
 from driver.run.engine_setup import request_extras
+from driver.run.hooks import Target, around
 from driver.run.launcher import Load, LoadResult, run_load
 from driver.run.plan import Life
 from driver.run.progress import Display
@@ -86,13 +87,29 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
     )
     label = f"{section.name} r{living.life.round} {cell.label}"
     total = None if cell.duration_s or cell.searches_capacity else cell.requests or owed or None
-    with living.display.cell(label, total, folder.requests, seen=resumed) as shown:
+    with (
+        around(living.profile.hooks, _hook_target(living, cell, folder), living.display),
+        living.display.cell(label, total, folder.requests, seen=resumed) as shown,
+    ):
         result = run_load(load, engine_alive=living.process.alive, on_tick=shown.tick)
     if result.engine_died or _is_gone(living.engine, folder, result):
         raise BenchError(f"{label}: the engine died: {living.process.why_it_ended()}")
     if not result.complete:
         raise BenchError(f"{label}: the load did not complete: {result.why}")
     return result.exit_code == 0
+
+
+def _hook_target(living: LivingEngine, cell: Cell, folder: CellFolder) -> Target:
+    return Target(
+        engine=living.life.engine.name,
+        baseline=living.profile.baseline,
+        pid=living.process.pid,
+        port=living.engine.config.port,
+        url=living.engine.base_url,
+        cell=cell.label,
+        round=living.life.round,
+        folder=folder,
+    )
 
 
 def _is_gone(engine: Engine, folder: CellFolder, result: LoadResult) -> bool:

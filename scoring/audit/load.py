@@ -78,6 +78,18 @@ def complete(facts: CellFacts) -> Finding:
     return facts.each(check)
 
 
+@cell_check("undisturbed")
+def undisturbed(facts: CellFacts) -> Finding:
+    """No hook of the profile ran beside the load; a round that had one is marked, and its speed is not compared."""
+    disturbed = [facts_.number for facts_ in facts.rounds if facts_.capture.disturbed]
+    if not disturbed:
+        return not_applicable("no hook ran beside the load")
+    rounds = f"round{'s' if len(disturbed) > 1 else ''} {', '.join(map(str, disturbed))}"
+    if len(disturbed) == len(facts.rounds):
+        return warned(f"{rounds}: the hook during_cell ran beside the load, and no other round is left to compare")
+    return warned(f"{rounds}: the hook during_cell ran beside the load; its speed is not compared")
+
+
 @cell_check("records as counted")
 def as_counted(facts: CellFacts) -> Finding:
     """requests.jsonl holds the requests that the load process counted: a cut file must not pass for a short cell."""

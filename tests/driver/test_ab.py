@@ -110,7 +110,12 @@ def test_an_engine_of_a_profile_is_taken_as_it_stands_there() -> None:
 
 
 def test_the_saved_file_is_the_same_profile() -> None:
-    asked = Asked(('s {port} --json \'{"a": "é\\n"}\'', "t {port}"), env={"A": 'x"y'}, answers=(("arithmetic", 3),))
+    asked = Asked(
+        ('s {port} --json \'{"a": "é\\n"}\'', "t {port}"),
+        env={"A": 'x"y'},
+        answers=(("arithmetic", 3),),
+        hooks={"before_cell": "sh -c 'a \"b\"'"},
+    )
     values = profile_values(asked)
     saved = tomllib.loads(to_toml(values))
     assert parse_profile(saved, "saved") == parse_profile(values, "ab")
