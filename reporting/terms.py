@@ -30,6 +30,8 @@ DEFINITIONS = {
     "E2E": "End-to-end time: from sending a request to its last token.",
     "throughput": "Output throughput: tokens generated per second, over all requests in flight.",
     "goodput": "Requests per second that met every latency objective of the profile.",
+    "capacity": "The most load (users, or requests per second) at which enough requests met every objective.",
+    "Pareto front": "Levels of load that no other level beats both in speed for one user and in speed for all.",
     "prefill": "Reading the prompt, before the first token is generated.",
     "decode": "Generating the answer, after the first token.",
     "speed ratio": "Candidate against baseline. Above 1 the candidate is faster, for rates and for latencies alike.",
