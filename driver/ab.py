@@ -91,7 +91,7 @@ def profile_values(asked: Asked) -> Values:
         "baseline": names[0],
         # A round with a profiler beside it is not compared, so there is one more.
         "rounds": asked.rounds + ("during_cell" in asked.hooks) if isinstance(asked.rounds, int) else asked.rounds,
-        **({} if isinstance(asked.rounds, int) else {"time": f"{asked.time_s:g}s"}),
+        "time": f"{asked.time_s:g}s",
         **({} if asked.endpoint == CHAT else {"endpoint": asked.endpoint}),
         "max_seq_len": asked.max_seq_len or _context(asked, output_tokens),
         "engines": [_engine(asked, number, name) for number, name in enumerate(names)],

@@ -31,7 +31,8 @@ from scoring.speed.latency import CellFigures, cell_figures
 from scoring.speed.rows import performance_rows
 from scoring.speed.series import cell_series
 from scoring.speed.steps import step_figures, step_rows
-from scoring.speed.verdicts import judge_speed
+from scoring.speed.verdicts import TOO_FEW_ROUNDS, judge_speed
+from scoring.statistics.rounds import FEWEST_ROUNDS
 from workloads import Prompt, read_prompts
 
 SCHEMA_VERSION = 1
@@ -153,7 +154,7 @@ def _margin(run: Run) -> float:
 
 
 def judged_so_far(folder: RunFolder) -> list[JsonObject]:
-    """The deciding speed ratios that have a verdict, from the rounds that are complete so far.
+    """The deciding speed ratios that have a verdict, or would have one had no round failed, from the rounds so far.
 
     Raises:
         ValueError: the captures cannot be read.
@@ -161,6 +162,8 @@ def judged_so_far(folder: RunFolder) -> list[JsonObject]:
     run, parts = load_run(folder), Parts()
     metrics = _deciding(run)
     for cell in run.cells:
+        if (run.cell_profile(cell).get("rounds") or FEWEST_ROUNDS) < FEWEST_ROUNDS:
+            continue  # it will never have a verdict
         figures = {
             engine: [
                 (life.number, _figures(run, capture))
@@ -173,7 +176,7 @@ def judged_so_far(folder: RunFolder) -> list[JsonObject]:
         parts.performance += performance_rows(cell, "", "", measured, run.baseline, metrics=metrics)
     _judge(run, parts)
     ratios = [ratio for row in parts.performance for ratio in row["speed_ratio"].values()]
-    return [ratio for ratio in ratios if ratio["verdict"] is not None]
+    return [ratio for ratio in ratios if ratio["verdict"] is not None or ratio["no_verdict"] == TOO_FEW_ROUNDS]
 
 
 def _figures(run: Run, capture: Capture) -> CellFigures:

@@ -134,9 +134,15 @@ def load_run(folder: RunFolder) -> Run:
             raise ValueError(f"{folder.manifest}: {name!r} cannot be the name of an engine or cell: it leads elsewhere")
     engines = [baseline, *(name for name in named if name != baseline)]
     run = Run(folder, manifest, engines)
+    # A round that was interrupted is finished with the run; until then the whole ones are compared.
+    done = manifest.get("rounds_done")
     found: set[str] = set()
     for engine in engines:
-        run.rounds[engine] = [Round(life, _state(life), engine, life.earlier_lives()) for life in folder.rounds(engine)]
+        run.rounds[engine] = [
+            Round(life, _state(life), engine, life.earlier_lives())
+            for life in folder.rounds(engine)
+            if done is None or life.number <= done
+        ]
         for life in run.rounds[engine]:
             found.update(cell.name for cell in life.folder.cells() if cell.requests.exists())
     asked = [section_name(section) for section in profile_cells(profile)]

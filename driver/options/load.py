@@ -43,7 +43,11 @@ _OPTIONS = (
         help="Starts of each engine, in turn; auto stops as soon as all is decided, or --time is up.",
     ),
     click.option(
-        "--time", "time_limit", default="10m", show_default=True, help="About how long to measure: 90s, 3m, 1h."
+        "--time",
+        "time_limit",
+        default="10m",
+        show_default=True,
+        help="How long to measure: 90s, 3m, 1h; no round begins that cannot end by then.",
     ),
     click.option("--max-seq-len", type=click.IntRange(1), help="Tokens per slot. Default: what the prompts need."),
     click.option(

@@ -45,7 +45,7 @@ class Profile(Section):
     rounds: Rounds = 3
     """How often each engine is started and measured; "auto" goes on until all deciding figures are decided."""
     time: str | None = None
-    """With rounds = "auto": about how long to go on, such as "10m"; 10 minutes by default."""
+    """How long to measure, such as "10m". Default: 10 minutes with rounds = "auto", else as the rounds take."""
     seed: Seed = 1
     """Seed of the order and subsets of prompts, and of the arrivals of an open loop."""
     max_seq_len: Positive = 8192
@@ -93,14 +93,12 @@ class Profile(Section):
 
     @property
     def time_s(self) -> float:
-        """How long `rounds = "auto"` may go on, in seconds."""
+        """How long `rounds = "auto"`, or a profile with a time, may go on, in seconds."""
         return parse_duration(self.time or "10m")
 
     @model_validator(mode="after")
-    def _time_is_for_auto(self) -> Self:
+    def _time_is_a_duration(self) -> Self:
         if self.time is not None:
-            if self.rounds != "auto":
-                raise ValueError('time: is only for rounds = "auto"')
             try:
                 parse_duration(self.time)
             except ValueError as error:

@@ -78,7 +78,7 @@ def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) 
         seconds = _took(folder, profile.name)
         if seconds is not None:
             return Estimate(seconds, f"as long as {folder.run_id} took")
-    if profile.rounds == "auto":
+    if profile.rounds == "auto" or profile.time is not None:
         return Estimate(profile.time_s, "the time that the profile gives")
     seconds = 0.0
     for life in lives(profile):

@@ -20,11 +20,12 @@ from driver.run.progress import Display
 from driver.run.prompts import load_workloads, write_workloads
 from driver.run.reproduce import compare_command, run_command
 from driver.run.round import run_life
-from driver.run.stopping import why_stop
+from driver.run.stopping import fitting_share, shortened, why_stop, why_stop_counted
 from driver.run.token_counts import count_in_run, open_tokenizer
 from records import NAME, JsonObject, RunFolder, read_json, write_json
 from records.lock import LockedError, exclusive
 from records.wording import count
+from scoring.statistics.rounds import FEWEST_ROUNDS
 
 _LOCK = ".lock"
 
@@ -102,18 +103,36 @@ def _live(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Di
     all_ok, started, began = True, time.monotonic(), time.monotonic()
     # A run that was interrupted has looked at its earlier rounds, and a round that it began has to be finished.
     begun = max((life.round for life in plan if folder.round(life.engine.name, life.round).path.exists()), default=1)
+    share = 1.0
+    manifest.pop("stopped", None)
     for number, of_round in groupby(plan, key=lambda life: life.round):
-        for life in of_round:
-            all_ok &= run_life(folder, profile, life, display, keep_raw=keep_raw)
-        if profile.rounds == "auto" and number >= begun:
-            now = time.monotonic()
-            stop = why_stop(folder, number, elapsed_s=now - started, round_s=now - began, time_s=profile.time_s)
-            began = now
-            if stop is not None:
-                display.say(stop)
-                order = [[life.engine.name, life.round] for life in plan if life.round <= number]
-                manifest |= {"rounds_done": number, "stopped": stop, "order": order}
-                break
+        planned = list(of_round)
+        for life in planned:
+            all_ok &= run_life(folder, profile, shortened(life, share), display, keep_raw=keep_raw)
+        if number < begun or (profile.rounds != "auto" and profile.time is None):
+            continue
+        # Before the look, and whatever ends the run after it: this many rounds are whole.
+        order = [[life.engine.name, life.round] for life in plan if life.round <= number]
+        manifest |= {"rounds_done": number, "order": order}
+        write_json(folder.manifest, manifest)
+        elapsed_s, round_s = time.monotonic() - started, time.monotonic() - began
+        began = time.monotonic()
+        wanted = FEWEST_ROUNDS if profile.rounds == "auto" else profile.rounds
+        if share == 1 and number < wanted:
+            left_s = profile.time_s - elapsed_s
+            share = fitting_share(planned, round_s=round_s, left_s=left_s, rounds=wanted - number)
+            if share < 1:
+                round_s -= (1 - share) * sum(cell.duration_s or 0.0 for life in planned for cell in life.cells)
+                display.say(f"round {number} took longer than planned: further cells measure {share:.0%} as long")
+        times = {"elapsed_s": elapsed_s, "round_s": round_s, "time_s": profile.time_s}
+        if profile.rounds == "auto":
+            stop = why_stop(folder, number, **times)
+        else:
+            stop = why_stop_counted(number, profile.rounds, **times)
+        if stop is not None:
+            display.say(stop)
+            manifest |= {"stopped": stop}
+            break
     return all_ok
 
 

@@ -43,7 +43,9 @@ DRIFT_FROM = 15
 def complete(facts: CellFacts) -> Finding:
     """Every round that the profile asks for is there, and its load ended as asked."""
     # A cell may be asked for in the first rounds only.
-    wanted = facts.section.get("rounds") or facts.run.manifest.get("rounds_done") or facts.run.profile.get("rounds")
+    planned, manifest = facts.run.profile.get("rounds"), facts.run.manifest
+    ended = planned == "auto" or manifest.get("stopped")
+    wanted = facts.section.get("rounds") or (manifest.get("rounds_done") if ended else None) or planned
     have = {r.number for r in facts.rounds}
     if not have:
         return failed("no capture of this cell")

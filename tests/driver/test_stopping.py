@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 
 from driver.profile.read import Profile, ProfileError, parse_profile
 from driver.run import run as run_module
-from driver.run.plan import Life
+from driver.run.plan import Life, lives
 from driver.run.progress import Display
-from driver.run.stopping import why_stop
-from records import JsonObject, RunFolder
+from driver.run.stopping import LEAST_CELL_S, fitting_share, shortened, why_stop, why_stop_counted
+from records import JsonObject, RunFolder, read_json, write_json
+from scoring.compare import compare
 from tests.builders import RunBuilder, Speed
 
 CELL = "single.perf-short"
@@ -55,6 +57,85 @@ def profile(**values: Any) -> Profile:
     return parse_profile({"name": "p", "baseline": "a", "engines": engines, "cells": cells} | values, "p.toml")
 
 
+def planned(*durations: float) -> list[Life]:
+    cells = [{"scenario": "single", "workload": "perf-short", "name": f"x.c{n}", "duration_s": s, "max_tokens": 8}
+             for n, s in enumerate(durations)]  # fmt: skip
+    return [life for life in lives(profile(cells=cells, rounds=3)) if life.round == 1]
+
+
+def test_cells_are_shortened_so_that_the_rounds_that_are_left_end_in_time() -> None:
+    # Two engines measure 2 x (4 + 6) s; the round took 50 s, so that 30 s of it are no measuring.
+    of_round = planned(4, 6)
+    assert fitting_share(of_round, round_s=50, left_s=100, rounds=2) == 1
+    assert fitting_share(of_round, round_s=50, left_s=80, rounds=2) == pytest.approx(0.5)
+    assert fitting_share(of_round, round_s=50, left_s=20, rounds=2) == LEAST_CELL_S / 4
+    assert [cell.duration_s for cell in shortened(of_round[0], 0.5).cells] == [2, 3]
+    assert shortened(of_round[0], 1) is of_round[0]
+
+
+def test_a_counted_run_stops_before_the_round_that_cannot_end_in_time() -> None:
+    assert why_stop_counted(2, 3, elapsed_s=60, round_s=30, time_s=90) is None
+    assert why_stop_counted(3, 3, elapsed_s=95, round_s=30, time_s=90) is None
+    assert why_stop_counted(2, 3, elapsed_s=70, round_s=30, time_s=90) == (
+        "the time is up after 2 rounds of 3; a verdict needs 3: the others need 1 minute more"
+    )
+
+
+def timed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, **values: Any) -> tuple[float, JsonObject]:
+    """A run whose engines take `busy` x (2 s and the measuring): the seconds that it took, and its manifest."""
+    clock = [0.0]
+
+    def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool) -> bool:
+        clock[0] += busy * (2 + sum(cell.duration_s or 0 for cell in life.cells))
+        return True
+
+    monkeypatch.setattr(run_module, "run_life", run_life)
+    monkeypatch.setattr("driver.run.run.time.monotonic", lambda: clock[0])
+    cell = {"scenario": "single", "workload": "perf-short", "duration_s": 10, "max_tokens": 8}
+    manifest: JsonObject = {}
+    asked = profile(cells=[cell], **values)
+    run_module._live(RunFolder(tmp_path), asked, manifest, Display(quiet=True), keep_raw=False)
+    return clock[0], manifest
+
+
+@pytest.mark.parametrize(("busy", "rounds"), [(1, 3), (1.5, 3), (3, 1)])
+def test_a_busy_machine_gets_shorter_cells_and_no_round_that_cannot_end_in_time(
+    busy: float, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took, manifest = timed_run(tmp_path, monkeypatch, busy, rounds=3, time="72s")
+    assert took <= 72 and manifest["rounds_done"] == rounds
+    assert ("stopped" in manifest) == (rounds < 3)
+
+
+def test_only_the_first_round_may_take_longer_than_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    took, manifest = timed_run(tmp_path, monkeypatch, 5, rounds="auto", time="72s")
+    assert took == 5 * 24 and manifest["rounds_done"] == 1
+    assert manifest["order"] == [["b", 1], ["a", 1]] or manifest["order"] == [["a", 1], ["b", 1]]
+
+
+def test_a_figure_that_a_failed_round_lacks_is_open(tmp_path: Path) -> None:
+    folder = run_of(tmp_path, 3, 0.5)
+    requests = folder.round("cand", 2).cell(CELL).requests
+    rows = [json.loads(line) for line in requests.read_text().splitlines()]
+    for row in rows:
+        row |= {"status": "error", "error": {"kind": "busy", "message": "x"}}
+    requests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = why_stop(folder, 3, elapsed_s=595, round_s=10, time_s=600)
+    assert found is not None and "3 of 3 deciding figures are open" in found
+
+
+def test_the_whole_rounds_of_an_interrupted_run_are_compared(tmp_path: Path) -> None:
+    folder = run_of(tmp_path, 4, 0.5)
+    manifest = read_json(folder.manifest)
+    write_json(folder.manifest, manifest | {"rounds_done": 3})
+    folder.round("cand", 4).cell(CELL).scenario.unlink()
+    comparison = compare(folder, created="x")
+    row = next(row for row in comparison["performance"] if row["metric"] == "output_tok_s")
+    assert [sorted(figure["rounds"]) for figure in row["engines"].values()] == [["1", "2", "3"]] * 2
+    (complete,) = (row for row in comparison["audit"] if (row["check"], row["engine"]) == ("round complete", "cand"))
+    assert complete["status"] == "pass"
+
+
 def test_a_profile_asks_for_auto_with_a_time() -> None:
     assert profile(rounds="auto", time="3m").time_s == 180
     assert profile(rounds="auto").time_s == 600
@@ -62,7 +143,7 @@ def test_a_profile_asks_for_auto_with_a_time() -> None:
 
 
 @pytest.mark.parametrize(("values", "line"), [
-    ({"time": "3m"}, 'time: is only for rounds = "auto"'),
+    ({"time": "soon"}, "time: "),
     ({"rounds": "auto", "time": "soon"}, "time: "),
     ({"rounds": "often"}, "rounds"),
 ])  # fmt: skip
