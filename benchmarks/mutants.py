@@ -7,8 +7,9 @@ condition, an emptied loop, another exception) is made in a copy of the last com
 a mutant that they pass has survived. Must be: over 90% of those that change what the module does are killed. Those
 that change nothing are in EQUIVALENT with the reason.
 
-cosmic-ray makes the mutants and keeps the books. It changes the file itself, so that processes which
-tests start see the fault too; mutmut 3 switches its mutants on inside one process. It gets an environment of its own, outside the project's.
+cosmic-ray makes the mutants and keeps the books. It changes the file itself, so that processes which tests start see
+the fault too; mutmut 3 switches its mutants on inside one process. It gets an environment of its own, outside the
+project's.
 """
 
 from __future__ import annotations

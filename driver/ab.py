@@ -31,6 +31,8 @@ AUTO_ROUNDS = 6
 LEAST_CELL_S = 2.0
 SHORT_CELL_S = 8.0
 ANSWER_TOKENS = 256
+QUESTION_TOKENS = 32
+"""Tokens of a prompt behind its depth, unless --input-tokens says otherwise."""
 HOOKS = ("before_cell", "after_cell", "during_cell", "on_regression")
 TEMPLATE_TOKENS = 160
 """Room for a chat template around a prompt."""
@@ -47,6 +49,8 @@ class Asked:
     sides: tuple[str, ...]
     users: tuple[int, ...] = (1, 4, 8)
     prompts: str = "perf-short"
+    input_tokens: int | None = None
+    depths: tuple[int, ...] = ()
     output_tokens: int | None = None
     fixed_length: bool = True
     answers: tuple[tuple[str, int | None], ...] = ()
@@ -77,14 +81,20 @@ def profile_values(asked: Asked) -> Values:
             raise _usage(f"{option} was given {len(given)} times for {len(asked.sides)} engines")
     names = asked.names or tuple(names_of(asked.sides))
     rounds = asked.rounds if isinstance(asked.rounds, int) else AUTO_ROUNDS
-    seconds = (asked.time_s / rounds / len(asked.sides) - START_S) / len(asked.users) * MEASURING_SHARE
+    workloads = _workloads(asked)
+    speed_cells = len(asked.users) * len(workloads)
+    seconds = (asked.time_s / rounds / len(asked.sides) - START_S) / speed_cells * MEASURING_SHARE
     seconds = round(max(LEAST_CELL_S, seconds), 1)
     output_tokens = asked.output_tokens or (64 if seconds >= SHORT_CELL_S else 32)
-    workload, workloads = _workload(asked.prompts)
-    cells = [_speed_cell(users, workload, seconds, output_tokens, asked.fixed_length) for users in asked.users]
+    cells = [
+        _speed_cell(users, workload, seconds, output_tokens, asked.fixed_length)
+        for workload in workloads
+        for users in asked.users
+    ]
+    sections = {name: section for name, section in workloads.items() if section}
     for task, first in asked.answers:
         cells.append({"scenario": "concurrent_4", "workload": task, "max_tokens": ANSWER_TOKENS, "rounds": 1})
-        workloads |= {task: {"first": first}} if first else {}
+        sections |= {task: {"first": first}} if first else {}
     return {
         "name": "ab",
         "description": " against ".join(names),
@@ -96,7 +106,7 @@ def profile_values(asked: Asked) -> Values:
         "max_seq_len": asked.max_seq_len or _context(asked, output_tokens),
         "engines": [_engine(asked, number, name) for number, name in enumerate(names)],
         "cells": cells,
-        **({"workloads": workloads} if workloads else {}),
+        **({"workloads": sections} if sections else {}),
         **({"hooks": {name: _split(hook) for name, hook in asked.hooks.items()}} if asked.hooks else {}),
     }
 
@@ -203,12 +213,17 @@ def _named_engine(side: str) -> Values | None:
     raise _usage(f"{profile_name}: no engine {wanted!r}; there are {known}")
 
 
-def _workload(prompts: str) -> tuple[str, dict[str, Values]]:
-    """The workload's name for the cells, and its section where it is a file."""
-    if not prompts.endswith(".jsonl"):
-        return prompts, {}
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(prompts).stem).strip("-_") or "prompts"
-    return name, {name: {"file": str(Path(prompts).absolute())}}
+def _workloads(asked: Asked) -> dict[str, Values]:
+    """The workloads of the speed cells by their names, each with its section, empty where it needs none."""
+    if asked.depths:
+        own = asked.input_tokens or QUESTION_TOKENS
+        return {f"depth-{depth}": {"synthetic": {"input_tokens": depth + own}} for depth in asked.depths}
+    if asked.input_tokens:
+        return {f"synthetic-{asked.input_tokens}": {"synthetic": {"input_tokens": asked.input_tokens}}}
+    if not asked.prompts.endswith(".jsonl"):
+        return {asked.prompts: {}}
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(asked.prompts).stem).strip("-_") or "prompts"
+    return {name: {"file": str(Path(asked.prompts).absolute())}}
 
 
 def _speed_cell(users: int, workload: str, seconds: float, output_tokens: int, fixed_length: bool) -> Values:
@@ -226,14 +241,22 @@ def _speed_cell(users: int, workload: str, seconds: float, output_tokens: int, f
 
 def _context(asked: Asked, output_tokens: int) -> int:
     """Tokens per slot that the longest prompt and its answer need, in steps of 256."""
+    tokens = _longest_prompt(asked) + output_tokens
+    needed = TEMPLATE_TOKENS + max(tokens, 2 * ANSWER_TOKENS if asked.answers else 0)
+    return math.ceil(needed / 256) * 256
+
+
+def _longest_prompt(asked: Asked) -> int:
+    """Tokens of the longest prompt of the speed cells, at most."""
+    planned = [section["synthetic"]["input_tokens"] for section in _workloads(asked).values() if "synthetic" in section]
+    if planned:
+        return int(max(planned))
     try:
         prompts = tasks.load_prompts(asked.prompts)
     except tasks.TaskError as error:
         raise _usage(f"--prompts {error}") from None
     longest = max(sum(len(message["content"]) for message in prompt.messages) for prompt in prompts)
-    tokens = TOKENS.get(asked.prompts, math.ceil(longest / CHARS_PER_TOKEN)) + output_tokens
-    needed = TEMPLATE_TOKENS + max(tokens, 2 * ANSWER_TOKENS if asked.answers else 0)
-    return math.ceil(needed / 256) * 256
+    return TOKENS.get(asked.prompts, math.ceil(longest / CHARS_PER_TOKEN))
 
 
 def to_toml(values: Values) -> str:

@@ -205,10 +205,13 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     prompts = _prompts(run, workload)
     facts = {e: [RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
     pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
+    planned = {prompt.prompt_id: prompt.input_tokens for prompt in prompts if prompt.input_tokens is not None}
     for engine in run.engines:
         baseline = facts[run.baseline] if engine != run.baseline else []
         own = run.of_engine(engine)
-        parts.audit += audit_cell(CellFacts(own, engine, cell, own.cell_profile(cell), facts[engine], baseline, pools))
+        parts.audit += audit_cell(
+            CellFacts(own, engine, cell, own.cell_profile(cell), facts[engine], baseline, pools, planned)
+        )
         parts.loads.setdefault(engine, {})[cell] = workload, [f for _, f in figures.get(engine, [])]
         parts.measured.setdefault(engine, {})[cell] = [(c.round, c.scenario, f) for c, f in captured[engine]]
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):

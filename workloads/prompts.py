@@ -28,6 +28,8 @@ class Prompt:
     task: str = "jsonl"
     pool: str = MEASURE
     max_tokens: int | None = None
+    input_tokens: int | None = None
+    """Planned tokens of its text, without a chat template; None where nobody planned them."""
 
     @cached_property
     def sha256(self) -> str:
@@ -43,13 +45,15 @@ class Prompt:
             "task": self.task,
             "pool": self.pool,
             "max_tokens": self.max_tokens,
+            **({} if self.input_tokens is None else {"input_tokens": self.input_tokens}),
         }
 
 
 def read_prompts(path: Path) -> list[Prompt]:
     """Read a workload file or a user's own JSONL, in file order; nothing is added.
 
-    A row has `prompt` (a string) or `messages`, and may have prompt_id, gold, task, pool and max_tokens.
+    A row has `prompt` (a string) or `messages`, and may have prompt_id, gold, task, pool, max_tokens and
+    input_tokens (planned tokens of its text).
 
     Raises:
         TaskError: the file can't be read, is empty, or a row can't be used; the message names file and line.
@@ -122,14 +126,16 @@ def _from_row(row: Any, number: int) -> Prompt:
     pool = row.get("pool", MEASURE)
     if pool not in (MEASURE, WARMUP):
         raise ValueError(f"`pool` must be {MEASURE} or {WARMUP}, not {pool!r}")
-    max_tokens = row.get("max_tokens")
-    if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1):
-        raise ValueError("`max_tokens` must be a whole number of at least 1")
+    for name in ("max_tokens", "input_tokens"):
+        tokens = row.get(name)
+        if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1):
+            raise ValueError(f"`{name}` must be a whole number of at least 1")
     return Prompt(
         prompt_id=str(number if row.get("prompt_id") is None else row["prompt_id"]),
         messages=tuple(messages),
         gold=None if gold is None else str(gold),
         task=str(row.get("task", "jsonl")),
         pool=pool,
-        max_tokens=max_tokens,
+        max_tokens=row.get("max_tokens"),
+        input_tokens=row.get("input_tokens"),
     )

@@ -106,7 +106,10 @@ def plan_text(profile: Profile, out: Path) -> str:
             amount = f"{cell.duration_s:g} s" if cell.duration_s else count(asked, "request")
             amount = "as long as the search takes" if cell.searches_capacity else amount
             fixed = "exactly" if cell.fixed_length else "at most"
-            lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {fixed} {cell.max_tokens} tokens each")
+            length = (
+                f"{fixed} {cell.max_tokens} tokens each" if cell.max_tokens else "each with its own limit of tokens"
+            )
+            lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {length}")
     guess = estimate(profile, {name: workload.measured for name, workload in workloads.items()}, earlier_runs(out))
     minutes = round(guess.seconds / 60)
     lines.append(f"about {count(max(1, minutes), 'minute')} ({guess.basis})")

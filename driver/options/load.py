@@ -28,6 +28,11 @@ class _Rounds(click.ParamType):  # type: ignore[type-arg]
 _OPTIONS = (
     click.option("--users", default="1,4,8", show_default=True, help="Requests in flight, a cell for each number."),
     click.option("--prompts", default="perf-short", show_default=True, help="Workload, or FILE.jsonl."),
+    click.option("--input-tokens", type=click.IntRange(2), help="Synthetic prompts of so many tokens, not --prompts."),
+    click.option(
+        "--depth",
+        help="Synthetic prompts behind so many tokens of context, a cell for each number: 0,4096,16384.",
+    ),
     click.option(
         "--output-tokens", type=click.IntRange(2), help="Tokens of each answer. Default: 64; 32 in little time."
     ),
@@ -99,8 +104,10 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
     return Asked(
         sides=sides,
         names=names,
-        users=_numbers(load["users"]),
+        users=_numbers("--users", load["users"], least=1),
         prompts=load["prompts"],
+        input_tokens=load["input_tokens"],
+        depths=_numbers("--depth", load["depth"], least=0) if load["depth"] else (),
         output_tokens=load["output_tokens"],
         fixed_length=not load["free_length"],
         answers=tuple(map(parse_answers, load["answers"])),
@@ -117,13 +124,15 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
     )
 
 
-def _numbers(users: str) -> tuple[int, ...]:
+def _numbers(option: str, text: str, *, least: int) -> tuple[int, ...]:
     try:
-        numbers = tuple(dict.fromkeys(int(number) for number in users.split(",")))
+        numbers = tuple(dict.fromkeys(int(number) for number in text.split(",")))
     except ValueError:
         numbers = ()
-    if not numbers or min(numbers) < 1:
-        raise BenchError(f"--users {users}: expected whole numbers above 0 with commas, such as 1,4,8", ExitCode.USAGE)
+    if not numbers or min(numbers) < least:
+        raise BenchError(
+            f"{option} {text}: expected whole numbers from {least} up with commas, such as 1,4,8", ExitCode.USAGE
+        )
     return numbers
 
 

@@ -26,6 +26,7 @@ from nightly.gate_rules import DEFAULT_BASELINE, check_metrics, parse_choice
 from records import cell_name, workload_name
 from records.headers import check_headers
 from scoring.metrics import CAPACITY, DECIDING
+from workloads.synthetic import MOST_TOKENS, Distribution, Lengths
 
 DEFAULT_SLOTS = 4
 
@@ -135,11 +136,40 @@ class EngineSection(Section):
         return self
 
 
+class Synthetic(Section):
+    """Prompts of planned lengths in tokens, without a chat template (`workloads.synthetic`)."""
+
+    input_tokens: Annotated[int, Field(ge=2, le=MOST_TOKENS)]
+    """Tokens of a prompt, on average; the prefix counts."""
+    output_tokens: Positive | None = None
+    """Tokens of an answer, on average, where the cell gives no max_tokens."""
+    input_sd: Annotated[Number, Field(ge=0)] = 0.0
+    """Standard deviation of the prompts' lengths; 0 makes all the same."""
+    output_sd: Annotated[Number, Field(ge=0)] = 0.0
+    """Standard deviation of the answers' lengths."""
+    distribution: Distribution = "normal"
+    """How lengths are drawn: normal, uniform or lognormal."""
+    prefix_tokens: Count = 0
+    """Tokens that the prompts of a group begin with."""
+    prefix_groups: Positive = 1
+    """How many different prefixes there are; prompts take them in turn."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.lengths()
+        return self
+
+    def lengths(self) -> Lengths:
+        return Lengths(**self.model_dump())
+
+
 class WorkloadSection(Section):
     """Which part of a workload is asked, and how. Named as in the cells."""
 
     file: str | None = None
     """A JSONL file of prompts (docs/answers.md)."""
+    synthetic: Synthetic | None = None
+    """Prompts of planned lengths, made by the tool."""
     first: Positive | None = None
     """Ask only the first so many."""
     sample: Positive | None = None
@@ -153,6 +183,8 @@ class WorkloadSection(Section):
     def _one_subset(self) -> Self:
         if self.first is not None and self.sample is not None:
             raise ValueError("give `first` (the first n) or `sample` (a seeded sample of n), not both")
+        if self.synthetic is not None and (self.file is not None or self.few_shot):
+            raise ValueError("synthetic prompts are made by the tool; leave `file` and `few_shot` out")
         return self
 
 
@@ -175,8 +207,8 @@ class Cell(Section):
     """Answers to each prompt."""
     rounds: Positive | None = None
     """Only the first so many rounds have this cell; null: all."""
-    max_tokens: Positive
-    """Most tokens of an answer."""
+    max_tokens: Positive | None = None
+    """Most tokens of an answer; null: what its prompt's row or task says, else 128."""
     fixed_length: bool = False
     """Whether each answer has exactly max_tokens."""
     users: Positive | None = None

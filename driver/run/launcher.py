@@ -134,7 +134,7 @@ class Load:
             "duration": cell.duration_s,
             "warmup": cell.warmup,
             "samples": cell.samples,
-            "max_tokens": cell.max_tokens,
+            "max_tokens": cell.max_tokens or 0,
             "max_tokens_field": self.max_tokens_field,
             "fixed_length": cell.fixed_length,
             "users": cell.users,

@@ -13,6 +13,12 @@ from driver.profile.read import Profile, WorkloadSection
 from engines.files import sha256
 from records import RunFolder
 from workloads.problem_sets import fetch_note
+from workloads.synthetic import synthetic_prompts
+
+MOST_ASKED = 1024
+"""Generated prompts where no cell asks more."""
+SYNTHETIC_TOKENS, FEWEST_SYNTHETIC = 1_000_000, 64
+"""Long synthetic prompts are fewer: so many tokens together, but at least so many prompts."""
 
 CAPACITY_PROMPTS = 2048
 """Generated prompts for a capacity search. Most searches need fewer requests; a longer one asks them again."""
@@ -64,9 +70,7 @@ def load_workload(profile: Profile, workload: str) -> Workload:
     section = profile.workloads.get(workload) or WorkloadSection()
     source = section.file or workload
     try:
-        prompts = tasks.load_prompts(
-            source, seed=profile.seed, few_shot=section.few_shot, count=_most_asked(profile, workload)
-        )
+        prompts = _made(profile, workload, section)
         if section.first or section.sample:
             prompts = tasks.subset(prompts, first=section.first, sample=section.sample, seed=profile.seed)
     except tasks.TaskError as error:
@@ -85,11 +89,24 @@ def load_workload(profile: Profile, workload: str) -> Workload:
     return Workload(tuple(prompts), described)
 
 
+def _made(profile: Profile, workload: str, section: WorkloadSection) -> list[tasks.Prompt]:
+    most = _most_asked(profile, workload)
+    if section.synthetic is None:
+        return tasks.load_prompts(section.file or workload, seed=profile.seed, few_shot=section.few_shot, count=most)
+    lengths = section.synthetic.lengths()
+    count = most or max(FEWEST_SYNTHETIC, min(MOST_ASKED, SYNTHETIC_TOKENS // lengths.input_tokens))
+    warmup = max(cell.warmup for cell in profile.cells if cell.workload == workload)
+    try:
+        return synthetic_prompts(workload, lengths, seed=profile.seed, count=count, warmup=max(warmup, 1))
+    except ValueError as error:
+        raise tasks.TaskError(str(error)) from None
+
+
 def _most_asked(profile: Profile, workload: str) -> int | None:
     """The most requests that a cell asks of a workload, so that no generated prompt is asked twice."""
     asking = [cell for cell in profile.cells if cell.workload == workload]
     most = max(CAPACITY_PROMPTS if cell.searches_capacity else cell.requests or 0 for cell in asking)
-    return most if most > 1024 else None
+    return most if most > MOST_ASKED else None
 
 
 def _origin(source: str) -> dict[str, Any] | None:

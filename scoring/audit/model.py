@@ -96,6 +96,8 @@ class CellFacts:
     """The baseline's rounds of the same cell; empty for the baseline itself."""
     prompts: dict[str, str] = field(default_factory=dict)
     """Pool by prompt_id, from the workload file."""
+    planned: dict[str, int] = field(default_factory=dict)
+    """Planned tokens by prompt_id, of prompts that were made to a length."""
 
     @property
     def is_baseline(self) -> bool:

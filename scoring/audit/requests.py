@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,9 @@ from scoring.audit.model import (
 SAMPLERS = (
     *("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty", "seed"),
 )
+
+NEAR_ENOUGH = 0.02
+"""Spread of the prompts' real lengths around the planned ones, as a share of their mean, from which the audit warns."""
 
 
 @cell_check("same prompts asked")
@@ -154,6 +158,31 @@ def same_prompt_tokens(facts: CellFacts) -> Finding:
             f" {_some(theirs[first])} in the baseline"
         )
     return passed(f"equal for all {len(common)} prompts" if len(common) > 1 else "equal for 1 prompt")
+
+
+@cell_check("prompts as long as planned")
+def prompts_as_planned(facts: CellFacts) -> Finding:
+    """Prompts that were made to a length have it: an engine counts the planned tokens and its chat template's.
+
+    The template adds the same number to each, so that one difference for all proves the lengths exact.
+    """
+    if not facts.planned:
+        return not_applicable("no length was planned")
+    added: Counter[int] = Counter()
+    for round_ in facts.rounds:
+        good = round_.figures.good
+        for prompt_id, tokens in zip(good["prompt_id"], good["prompt_tokens"], strict=True):
+            if prompt_id in facts.planned and not math.isnan(tokens):
+                added[int(tokens) - facts.planned[prompt_id]] += 1
+    if not added:
+        return unknown("the engine does not report prompt tokens")
+    usual, agreeing = added.most_common(1)[0]
+    if agreeing == added.total():
+        return passed(f"exact for {count(added.total(), 'request')}, with {usual} tokens of the chat template")
+    mean = sum(facts.planned.values()) / len(facts.planned)
+    spread = (max(added) - min(added)) / mean
+    evidence = f"{min(added):+d} to {max(added):+d} tokens beside the planned {mean:,.0f}"
+    return warned(f"{evidence}: lengths are near, not exact") if spread > NEAR_ENOUGH else passed(f"near: {evidence}")
 
 
 def _asked(rounds: list[RoundFacts]) -> Counter[str]:

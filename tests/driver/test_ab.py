@@ -16,6 +16,8 @@ from driver.cli import cli
 from driver.commands.ab import _as_typed
 from driver.errors import BenchError
 from driver.profile.read import Profile, parse_profile
+from driver.profile.sections import Synthetic
+from driver.run.prompts import load_workload
 from records import read_json
 from tests.engines.helpers import ROOT
 
@@ -190,3 +192,28 @@ def test_endpoint_and_headers_become_keys_of_the_profile() -> None:
     assert [engine["headers"] for engine in values["engines"]] == [{"X-Api-Key": "ENV:GATEWAY_KEY"}] * 2
     assert parse_profile(values, "ab").endpoint == "completions"
     assert "endpoint" not in profile_values(Asked(sides=("http://a:1", "http://b:2")))
+
+
+def test_lengths_and_depths_become_synthetic_workloads_and_make_the_context_long_enough() -> None:
+    made = profile("s {port}", "t {port}", users=(1, 4), depths=(0, 4096), output_tokens=64, time_s=600)
+    assert [cell.label for cell in made.cells] == [
+        "single.depth-0", "concurrent_4.depth-0", "single.depth-4096", "concurrent_4.depth-4096",
+    ]  # fmt: skip
+    lengths = {name: section.synthetic for name, section in made.workloads.items()}
+    assert {name: part.input_tokens for name, part in lengths.items() if part} == {"depth-0": 32, "depth-4096": 4128}
+    # 4,128 of the prompt, 64 of the answer, 160 for a template, in steps of 256.
+    assert made.max_seq_len == 4352
+    assert {cell.duration_s for cell in made.cells} == {round((600 / 3 / 2 - 4) / 4 / 2, 1)}
+    plain = profile("s {port}", "t {port}", input_tokens=1000)
+    assert [cell.workload for cell in plain.cells] == ["synthetic-1000"] * 3
+    loaded = load_workload(plain, "synthetic-1000")
+    assert {len(prompt.messages[0]["content"].split()) for prompt in loaded.prompts} == {1000}
+    # A million tokens together.
+    assert loaded.measured == 1000
+
+
+def test_a_saved_profile_keeps_its_synthetic_workloads() -> None:
+    values = profile_values(Asked(("s {port}", "t {port}"), depths=(0, 256)))
+    assert parse_profile(tomllib.loads(to_toml(values)), "saved").workloads["depth-256"].synthetic == Synthetic(
+        input_tokens=288
+    )
