@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_a_length_is_never_less_than_a_prompt_needs() -> None:
         ({"input_tokens": 10, "output_sd": 1.0}, "output_sd needs output_tokens"),
     ],
 )
-def test_lengths_that_cannot_be_are_refused(lengths: dict[str, int], message: str) -> None:
+def test_lengths_that_cannot_be_are_refused(lengths: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Lengths(**lengths)
 
