@@ -47,7 +47,7 @@ def test_counts_tell_phases_and_kinds_apart(tmp_path: Path) -> None:
     for one in (record(phase="warmup", kind="empty"), record(), record(phase="drain"), record(kind="busy")):
         capture.write(one)
     assert capture.counts == {
-        **{"warmup": 1, "measure": 2, "drain": 1, "ok": 2, "error": 1},
+        **{"warmup": 1, "measure": 2, "drain": 1, "ok": 2, "error": 1, "cancelled": 0},
         "errors_by_kind": {"busy": 1},
     }
 
