@@ -35,7 +35,9 @@ COSMIC_RAY = "cosmic-ray==8.7.0"
 TIMEOUT_S = 120.0
 
 STATISTICS = "tests/scoring/statistics tests/scoring/test_gate.py tests/scoring/test_gate_answers.py"
-STREAM = "tests/load/test_answer.py tests/load/test_sse.py tests/load/test_http.py tests/load/test_repeated.py"
+STREAM = " ".join(
+    f"tests/load/test_{name}.py" for name in ("answer", "sse", "http", "repeated", "response", "usage", "connection")
+)
 LATENCY = "tests/scoring/test_latency.py tests/scoring/test_steady.py tests/scoring/test_compare.py"
 NIGHTS = "tests/nightly/test_nightly.py tests/nightly/test_nightly_guard.py"
 
