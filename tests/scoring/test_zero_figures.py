@@ -13,7 +13,10 @@ from scoring.speed.rows import _speed_ratio
 def figure(known: list[float], draws: list[float] | None = None) -> Any:
     value = sum(known) / len(known)
     drawn = None if draws is None else np.array(draws)
-    return SimpleNamespace(metric="tpot_ms_p50", value=value, known=known, sources=set(), is_setting=False, draws=drawn)
+    return SimpleNamespace(
+        metric="tpot_ms_p50", value=value, known=known, sources=set(), is_setting=False, draws=drawn, brackets=[],
+        resolution=None,
+    )  # fmt: skip
 
 
 def test_a_ratio_without_a_bound_has_no_interval() -> None:
