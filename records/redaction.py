@@ -23,28 +23,32 @@ CLIENT_KEYS = ("ENGINEBENCH_API_KEY", "OPENAI_API_KEY")
 KNOWN_SECRETS = "ENGINEBENCH_KNOWN_SECRETS"
 """The variable that hands the secrets which the driver knows to its load processes, as a JSON list."""
 
-# Patterns are texts, which `re` compiles when one is first used: together they take 40 ms, at every start of the load.
-_NAME = (
-    r"(?i)key|token(?!s_as|iz|_?ids?$)|secret|(?<!by)pass(?!es$|ive|-?through)|(?<!com)pat(?![a-z])|cookie"
-    r"|auth(?!ors?$)|bearer|session|credential|jwt|signature|^hft$|(?<=.)pwd"
+_NAME = re.compile(
+    r"key|token(?!s_as|iz|_?ids?$)|secret|(?<!by)pass(?!es$|ive|-?through)|(?<!com)pat(?![a-z])|cookie"
+    r"|auth(?!ors?$)|bearer|session|credential|jwt|signature|^hft$|(?<=.)pwd",
+    re.IGNORECASE,
 )
 """Names of secrets, of variables, options, headers, fields and query parameters alike: the one list."""
-_COUNT = r"(?i)(max|min|num|new|batched|total|special|prompt|completion|cached|draft)[\w-]*tokens"
+_COUNT = re.compile(
+    r"(max|min|num|new|batched|total|special|prompt|completion|cached|draft)[\w-]*tokens", re.IGNORECASE
+)
 """Names of numbers of tokens."""
-_NUMBER_OF_TOKENS = r"(?i)[\w-]*tokens[=\s]+\d{1,7}"
+_NUMBER_OF_TOKENS = re.compile(r"[\w-]*tokens[=\s]+\d{1,7}", re.IGNORECASE)
 """A name and value such as `--tokens 9`: no secret is a small number of tokens."""
-_SWITCH = r"(?i)^--?(no|hide|show|enable|disable|use|allow|skip|trust|require)-"
+_SWITCH = re.compile(r"^--?(no|hide|show|enable|disable|use|allow|skip|trust|require)-", re.IGNORECASE)
 """Options that take no value although their name looks like a secret's, such as --hide-key."""
-_OPTION = r"(?s)--?[A-Za-z][\w.-]*(=.*)?"
+_OPTION = re.compile(r"--?[A-Za-z][\w.-]*(=.*)?", re.DOTALL)
 # `--override-kv tokenizer.ggml.add_bos_token=...` is no setting: its name has dots.
-_SETTING = r"(?s)(--?[A-Za-z][\w-]*|[A-Za-z_]\w*)=(.*)"
-_HEADER = r"(?s)([A-Za-z][\w-]*)(\s*:\s*)(?!//)(.+)"
-_INNER = r"""(?<![\w.-])(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\w*=)("[^"]*"|'[^']*'|(?!-)[^\s"';&|]+)"""
+_SETTING = re.compile(r"(--?[A-Za-z][\w-]*|[A-Za-z_]\w*)=(.*)", re.DOTALL)
+_HEADER = re.compile(r"([A-Za-z][\w-]*)(\s*:\s*)(?!//)(.+)", re.DOTALL)
+_INNER = re.compile(
+    r"""(?<![\w.-])(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\w*=)("[^"]*"|'[^']*'|(?!-)[^\s"';&|]+)""",
+)
 """An option or variable with its value inside a command line that is one word, as in `sh -c "server --api-key K"`."""
-_INNER_HEADER = r"""(?<=['"])([A-Za-z][\w-]*\s*:\s*)(?!//)([^'"]+)"""
-_URL_USER = r"(?<=://)[^/\s?#]*@"
-_QUERY = r"([?&;])([\w.-]+)=([^&;#\s]*)"
-_FORMS = (
+_INNER_HEADER = re.compile(r"""(?<=['"])([A-Za-z][\w-]*\s*:\s*)(?!//)([^'"]+)""")
+_URL_USER = re.compile(r"(?<=://)[^/\s?#]*@")
+_QUERY = re.compile(r"([?&;])([\w.-]+)=([^&;#\s]*)")
+_FORMS = re.compile(
     r"(?<![\w-])(?:sk-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
     r"|AKIA[A-Z0-9]{16}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*)"
     r"|(?<=[Bb]earer )[\w.~+/=-]{6,}|(?<=[Bb]asic )[\w+/=]{8,}"
@@ -62,7 +66,7 @@ _remembered: dict[str, None] = {}
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable, option, header or field of this name holds a secret."""
-    return re.search(_NAME, re.sub(_COUNT, "", name.lstrip("-"))) is not None
+    return _NAME.search(_COUNT.sub("", name.lstrip("-"))) is not None
 
 
 def is_ordinary(value: str) -> bool:
@@ -156,20 +160,20 @@ def _without_cut(text: str, secret: str) -> str:
 
 def shown_url(text: str) -> str:
     """A text without the user and password of any URL in it."""
-    return re.sub(_URL_USER, _forget_user, text)
+    return _URL_USER.sub(_forget_user, text)
 
 
 def shown_text(text: str) -> str:
     """A text of a profile or command line with user and password of URLs left out, and what looks like a key hidden."""
     text = shown_url(text)
-    text = re.sub(_QUERY, lambda m: f"{m[1]}{m[2]}={_hide(m[3])}" if is_secret_name(m[2]) else m[0], text)
-    if (header := re.fullmatch(_HEADER, text)) and is_secret_name(header[1]):
+    text = _QUERY.sub(lambda m: f"{m[1]}{m[2]}={_hide(m[3])}" if is_secret_name(m[2]) else m[0], text)
+    if (header := _HEADER.fullmatch(text)) and is_secret_name(header[1]):
         for part in re.split(r"[\s;,]+", header[3]):
             # A server quotes the key without its scheme, or one cookie of several.
             _hide(part)
             _hide(part.partition("=")[2])
         return f"{header[1]}{header[2]}{_hide(header[3])}"
-    return re.sub(_FORMS, lambda match: _hide(match[0]), text)
+    return _FORMS.sub(lambda match: _hide(match[0]), text)
 
 
 def shown_argv(words: Iterable[str]) -> list[str]:
@@ -178,18 +182,18 @@ def shown_argv(words: Iterable[str]) -> list[str]:
     hiding = first = False
     before = ""
     for word in words:
-        counts = re.fullmatch(_NUMBER_OF_TOKENS, f"{before} {word}")
+        counts = _NUMBER_OF_TOKENS.fullmatch(f"{before} {word}")
         before = word
         if counts:
             shown.append(word)
-        elif hiding and (first or not re.fullmatch(_OPTION, word)):
+        elif hiding and (first or not _OPTION.fullmatch(word)):
             # The first value of such an option may begin with a dash, and there may be several.
             shown.append(_hide(word))
         else:
             shown.append(_shown_word(word))
-        if re.fullmatch(_OPTION, word):
+        if _OPTION.fullmatch(word):
             # Also a word that was hidden: it may be the next option after one without a value.
-            secret = "=" not in word and is_secret_name(word) and not re.match(_SWITCH, word)
+            secret = "=" not in word and is_secret_name(word) and not _SWITCH.match(word)
             hiding, first = secret or (hiding and first), secret
         else:
             first = False
@@ -197,15 +201,15 @@ def shown_argv(words: Iterable[str]) -> list[str]:
 
 
 def _shown_word(word: str) -> str:
-    if re.fullmatch(_NUMBER_OF_TOKENS, word):
+    if _NUMBER_OF_TOKENS.fullmatch(word):
         return word
-    setting = re.fullmatch(_SETTING, word)
+    setting = _SETTING.fullmatch(word)
     if setting and is_secret_name(setting[1]):
         # A command line, such as `API_KEY=K server`, holds the key in its first word.
         _hide(setting[2].partition(" ")[0].strip("'\""))
         return f"{setting[1]}={_hide(setting[2])}"
     if " " in word:
-        word = re.sub(_INNER_HEADER, lambda m: shown_text(m[0]), re.sub(_INNER, _shown_inner, word))
+        word = _INNER_HEADER.sub(lambda m: shown_text(m[0]), _INNER.sub(_shown_inner, word))
     if setting and setting[1].startswith("-"):
         return f"{setting[1]}={_shown_word(setting[2])}"
     if word[:1] in ("{", "["):
@@ -220,8 +224,8 @@ def _shown_word(word: str) -> str:
 
 def _shown_inner(match: re.Match[str]) -> str:
     name = match[1].rstrip("= \t\n")
-    takes_value = match[1].endswith("=") or not re.match(_SWITCH, name)
-    if not (takes_value and is_secret_name(name)) or re.fullmatch(_NUMBER_OF_TOKENS, match[0]):
+    takes_value = match[1].endswith("=") or not _SWITCH.match(name)
+    if not (takes_value and is_secret_name(name)) or _NUMBER_OF_TOKENS.fullmatch(match[0]):
         return match[0]
     quote = match[2][0] if match[2][0] in "'\"" else ""
     return f"{match[1]}{quote}{_hide(match[2].strip(quote) if quote else match[2])}{quote}"
