@@ -9,8 +9,7 @@ from records import JsonObject
 from scoring.captures import Capture
 from scoring.quality.accuracy import AnswersPair
 from scoring.speed import breakdown, gpu
-from scoring.speed.cancellation import MeasuredRound
-from scoring.speed.latency import CellFigures
+from scoring.speed.latency import CellFigures, MeasuredRound
 
 
 @dataclass(slots=True)

@@ -109,9 +109,8 @@ def compare_run(
         "grader_version": GRADER_VERSION,
         "baseline": run.baseline,
         "engines": {
-            engine: engine_card(run, engine) | {"gpus": gpu.devices_used(samples)}
+            engine: engine_card(run, engine) | {"gpus": gpu.devices_used(parts.gpu.get(engine, {}).values())}
             for engine in run.engines
-            for samples in [[row for rows in parts.gpu.get(engine, {}).values() for row in rows]]
         },
         "verdict": {},
         "audit": rows,
@@ -199,8 +198,8 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     compared = {e: [(c, f) for c, f in rounds if not c.disturbed] for e, rounds in captured.items()}
     figures = {e: [(c.round, f) for c, f in rounds] for e, rounds in compared.items() if rounds}
     parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline)
-    scenarios = {e: [(c.round, c.scenario) for c, _ in rounds] for e, rounds in captured.items()}
-    parts.capacity += capacity_rows(cell, workload, scenarios, figures)
+    measured = {e: [(c.round, c.scenario, f) for c, f in rounds] for e, rounds in captured.items()}
+    parts.capacity += capacity_rows(cell, workload, measured)
     parts.steps += step_rows(cell, scenario, workload, figures, run.baseline)
     prompts = _prompts(run, workload)
     facts = {e: [RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
@@ -213,7 +212,7 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
             CellFacts(own, engine, cell, own.cell_profile(cell), facts[engine], baseline, pools, planned)
         )
         parts.loads.setdefault(engine, {})[cell] = workload, [f for _, f in figures.get(engine, [])]
-        parts.measured.setdefault(engine, {})[cell] = [(c.round, c.scenario, f) for c, f in captured[engine]]
+        parts.measured.setdefault(engine, {})[cell] = measured[engine]
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
     texts = {engine: [capture for capture, _ in rounds] for engine, rounds in captured.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from records import JsonObject
-from scoring.speed.latency import CellFigures
+from scoring.speed.latency import MeasuredRound
 from scoring.speed.rows import performance_rows
 from scoring.speed.verdicts import judge_speed
 
@@ -13,9 +13,6 @@ METRICS = ("ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99", "itl_ms_p
 _WITHOUT, _WITH = "without", "with"
 _SAME_LOAD = ("scenario", "workload", "users", "rate", "max_tokens", "fixed_length")
 """What a twin has in common with the cell whose requests are cancelled."""
-
-MeasuredRound = tuple[int, JsonObject, CellFigures]
-"""A round's number, the scenario.json of the cell in it, and the cell's figures."""
 
 
 def cancellation_rows(engine: str, cells: Mapping[str, Sequence[MeasuredRound]], margin: float) -> list[JsonObject]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from records import JsonObject
 from scoring.captures import Capture
-from scoring.speed.latency import CellFigures
-from scoring.speed.rows import Rounds
+from scoring.speed.latency import CellFigures, MeasuredRound
 
 
 def add_capacity(figures: CellFigures, capture: Capture) -> None:
@@ -29,19 +28,13 @@ def add_capacity(figures: CellFigures, capture: Capture) -> None:
     figures.counts[name] = int(found.get("requests") or 0)
 
 
-def capacity_rows(
-    cell: str, workload: str, engines: Mapping[str, list[tuple[int, JsonObject]]], figures: Mapping[str, Rounds]
-) -> list[JsonObject]:
-    """One row per engine and round of a cell that searched a capacity, with the result as scenario.json has it.
-
-    `engines` has (number, scenario.json) of each round; `figures` those of the same rounds.
-    """
+def capacity_rows(cell: str, workload: str, engines: Mapping[str, Sequence[MeasuredRound]]) -> list[JsonObject]:
+    """One row per engine and round of a cell that searched a capacity, with the result as scenario.json has it."""
     rows = []
     for engine, rounds in engines.items():
-        for number, scenario in rounds:
+        for number, scenario, figures in rounds:
             found = scenario.get("capacity")
             if isinstance(found, dict):
                 head = {"cell": cell, "workload": workload, "engine": engine, "round": number}
-                sent = next(len(f.measured) for k, f in figures[engine] if k == number)
-                rows.append(head | found | {"sent": sent})
+                rows.append(head | found | {"sent": len(figures.measured)})
     return rows

@@ -6,7 +6,8 @@ A row of gpu.jsonl is one sample: `t_ns` (the client's monotonic clock), and `gp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,10 @@ def energy_joules(samples: Sequence[JsonObject]) -> float | None:
     return float((np.diff(t) * (p[1:] + p[:-1]) / 2).sum())
 
 
-def devices_used(samples: Sequence[JsonObject]) -> int | None:
-    """How many GPUs an engine held memory on: those that used `HELD_MIB` at least. None: none was metered."""
+def devices_used(rounds: Iterable[Sequence[JsonObject]]) -> int | None:
+    """How many GPUs an engine held `HELD_MIB` or more on, in any of its rounds. None: none was metered."""
     series: dict[int, list[float]] = {}
-    for row in samples:
+    for row in itertools.chain.from_iterable(rounds):
         for place, device in enumerate(row.get("gpus") or []):
             if isinstance(used := device.get("memory_used_mib"), int | float):
                 series.setdefault(place, []).append(used)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from records import JsonObject
 from records.percentiles import PERCENTILES, enough
 from scoring.captures import Capture
 from scoring.speed.host import HostFigures
@@ -60,6 +61,10 @@ class CellFigures:
     """Whether the cell searched a capacity: its other figures mix all levels, and are told level by level only."""
     steps: dict[float, CellFigures] = field(default_factory=dict)
     """Of a sweep or a search: the figures of each level (`scoring.speed.steps`)."""
+
+
+MeasuredRound = tuple[int, JsonObject, CellFigures]
+"""A round's number, the scenario.json of the cell in it, and the cell's figures."""
 
 
 def per_request(capture: Capture) -> pd.DataFrame:

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from records import RunFolder, write_json
 from reporting.capacity import capacity_facts
 from reporting.view import View
+from scoring.compare import compare
 from scoring.speed.capacity import add_capacity, capacity_rows
 from scoring.speed.latency import CellFigures, cell_figures
 from scoring.speed.rows import performance_rows
 from scoring.speed.verdicts import judge_speed
 from scoring.statistics.ratios import grid_blur, welch
+from tests.builders import RunBuilder, Speed
 from tests.scoring.hand import capture_of, request
 
 
@@ -80,7 +83,7 @@ def test_the_result_is_told_in_words_and_an_open_bracket_is_no_figure(
     tmp_path: Path, capacity: dict[str, Any], words: str
 ) -> None:
     figures = figures_of(tmp_path, capacity)
-    rows = capacity_rows("capacity.x", "x", {"a": [(1, {"capacity": capacity})]}, {"a": [(1, figures)]})
+    rows = capacity_rows("capacity.x", "x", {"a": [(1, {"capacity": capacity}, figures)]})
     [fact] = capacity_facts(View({"capacity": rows, "engines": {"a": {}}}))
     assert fact.result == words
     name = "capacity_requests_s" if capacity["by"] == "rate" else "capacity_users"
@@ -112,3 +115,22 @@ def test_equal_engines_have_a_ratio_of_one_in_the_interval_however_the_grid_lies
         interval = welch(sides[0], sides[1], blur=grid_blur(*widths)).ratio_interval()
         held += interval.low <= 1 <= interval.high
     assert held >= 0.95 * trials
+
+
+def test_a_search_beside_a_hook_is_shown_and_not_compared(tmp_path: Path) -> None:
+    run, cell = RunBuilder(rounds=2), "capacity.perf-short"
+    speed = Speed(20, 10, tokens=8, requests=16)
+    run.perf(cell, {"base": speed, "cand": speed})
+    for engine, number in run.states:
+        scenario = run.scenarios[engine, number, cell]
+        scenario["capacity"] = found(6, 7)
+        scenario["asked"]["shape"] = "capacity"
+    folder = run.write(tmp_path / "run")
+    for engine in ("base", "cand"):
+        write_json(RunFolder(folder.path).round(engine, 1).cell(cell).hooks, {"hooks": [{"hook": "during_cell"}]})
+    comparison = compare(folder, created="now")
+    assert [(row["engine"], row["round"], row["sent"]) for row in comparison["capacity"]] == [
+        ("base", 1, 16), ("base", 2, 16), ("cand", 1, 16), ("cand", 2, 16),
+    ]  # fmt: skip
+    [row] = [row for row in comparison["performance"] if row["metric"] == "capacity_users"]
+    assert row["engines"]["cand"]["rounds"] == {"2": 6.0}
