@@ -79,17 +79,13 @@ class Session:
         )
         try:
             all_prompts = load_prompts(options.prompts, seed=options.seed)
-            if options.cancel_share and any(
-                prompt.gold is not None and prompt.pool != Phase.WARMUP for prompt in all_prompts
-            ):
-                raise UsageError(
-                    "--cancel-share: an answer that is cut off cannot be graded; take prompts without gold"
-                )
             prompts = Prompts(all_prompts, warmup=options.warmup, shard=shard)
-        except UsageError:
-            raise
         except (TaskError, ValueError) as error:
             raise UsageError(f"--prompts: {error}") from None
+        if options.cancel_share and any(
+            prompt.gold is not None and prompt.pool != Phase.WARMUP for prompt in all_prompts
+        ):
+            raise UsageError("--cancel-share: an answer that is cut off cannot be graded; take prompts without gold")
         try:
             self.capture = Capture(capture, append=options.append)
         except CaptureError as error:
@@ -169,8 +165,10 @@ class Session:
     def _keep(self, record: Record, exchange: Exchange) -> None:
         """Write a record without known secrets, count it, and hand it to the listeners."""
         hide_secrets(record)
+        # An attempt that is asked again says nothing of a level: the attempt that follows does.
+        level = None if exchange.retried else exchange.ticket.level
         try:
-            self._sink(record, exchange.ticket.level)
+            self._sink(record, level)
         except CaptureError as error:
             self.fail(str(error))
         # An attempt that is asked again is an error in the figures, but the request is not over.
@@ -179,8 +177,8 @@ class Session:
             self.failed += record.failed
         if record.failed and self.options.keep_raw and exchange.reply is not None:
             self.capture.keep_raw(record, exchange.reply.raw or [])
-        if self.director and record.measured and not exchange.retried:
-            self.director.observe(record, exchange.ticket.level)
+        if self.director and record.measured:
+            self.director.observe(record, level)
         self._on_record(record)
 
     def fail(self, message: str) -> None:

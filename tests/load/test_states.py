@@ -253,6 +253,24 @@ print(told["asked"]["users"], told["complete"], told["incomplete_reason"])
     ) == "2 False stopped before it was complete"  # fmt: skip
 
 
+def test_an_attempt_that_is_asked_again_is_no_evidence_on_a_level() -> None:
+    assert said(
+        SESSION
+        + """
+from load.record_builder import Exchange
+from load.schedule.tickets import Ticket
+from records import ErrorKind
+s, levels = session("--requests", "5"), []
+s.send_records_with(lambda record, level: levels.append((record.attempt, level)))
+ticket = Ticket(prompts(1)[0], 0, Phase.MEASURE, level=3)
+for attempt, retried in ((1, True), (2, False)):
+    s.ended(Exchange(ticket, 0, 1, attempt, end_ns=9, failure=(ErrorKind.RATE_LIMITED, "429"), retried=retried))
+s.finish()
+print(levels)
+"""
+    ) == "[(1, None), (2, 3)]"  # fmt: skip
+
+
 def test_a_session_whose_number_of_users_is_changed_is_incomplete_and_keeps_the_number_asked() -> None:
     assert said(
         SESSION
