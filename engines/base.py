@@ -14,7 +14,7 @@ import requests
 from engines.http import certificate_problem, session
 from engines.machine.vram import ModelShape
 from records.endpoint import server_url
-from records.headers import resolved
+from records.headers import replacing, resolved
 from records.redaction import shown_argv, shown_env
 
 HTTP_TIMEOUT_S = 5.0
@@ -200,11 +200,9 @@ class Engine(ABC):
             EngineError: the variable of one is not set.
         """
         try:
-            own = resolved(self.config.headers)
+            return replacing(self.auth(), resolved(self.config.headers))
         except ValueError as error:
             raise EngineError(f"{self.config.name}: {error}") from None
-        lowered = {name.lower() for name in own}
-        return {name: value for name, value in self.auth().items() if name.lower() not in lowered} | own
 
 
 def sha256_text(text: str | None) -> str | None:

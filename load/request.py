@@ -9,6 +9,7 @@ import orjson
 
 from load.options import DEFAULT_MAX_TOKENS
 from records.endpoint import Target, question
+from records.headers import replacing
 from workloads import Prompt
 
 
@@ -42,8 +43,7 @@ class RequestWriter:
             "Content-Type": "application/json",
             **({"Authorization": f"Bearer {key}"} if key else {}),
         }
-        own = {name.lower() for name in headers}
-        lines = {name: value for name, value in lines.items() if name.lower() not in own} | dict(headers)
+        lines = replacing(lines, headers)
         head = f"POST {target.path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         self._head = head.encode("latin-1") + b"Content-Length: "
 

@@ -51,7 +51,7 @@ def parse_headers(words: Iterable[str], handed: str = "") -> dict[str, str]:
             raise ValueError(f"{name}: NAME=VALUE or NAME=ENV:VARIABLE was expected")
         if is_secret_name(name) and not _variable(value):
             raise ValueError(f"{name}: others can read a command line; put it in a variable: {name}=ENV:VARIABLE")
-        headers = {other: held for other, held in headers.items() if other.lower() != name.lower()} | {name: value}
+        headers = replacing(headers, {name: value})
     check_headers(headers)
     return headers
 
@@ -78,6 +78,12 @@ def resolved(headers: Mapping[str, str]) -> dict[str, str]:
             raise ValueError(f"{error} ({variable or 'the profile'})") from None
         sent[name] = value
     return sent
+
+
+def replacing(base: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The headers of `base` and then `own`, which replace those of the same name, however it is spelled."""
+    names = {name.lower() for name in own}
+    return {name: value for name, value in base.items() if name.lower() not in names} | dict(own)
 
 
 def shown(headers: Mapping[str, str]) -> dict[str, str]:

@@ -52,6 +52,11 @@ class Capture:
     """How the hooks of the profile ended."""
 
     @property
+    def ends_by_time(self) -> bool:
+        """Whether its speed, and no number that was asked for, decided how many requests there are."""
+        return bool(self.asked.get("duration_s")) or self.asked.get("shape") == "capacity"
+
+    @property
     def disturbed(self) -> bool:
         """Whether a hook (a profiler) ran beside the load: its speed is not compared."""
         return any(hook.get("hook") == "during_cell" for hook in self.hooks)

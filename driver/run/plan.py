@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.profile.read import Cell, EngineSection, Profile
+from load.options import DEFAULT_MAX_TOKENS
 from records import RunFolder, read_json
 from scoring.statistics.rounds import MOST_ROUNDS
 
@@ -16,8 +17,6 @@ DEFAULT_OUT = Path("bench-out")
 ASSUMED_SEARCH_S = 600.0
 """Seconds of a capacity search without a time limit."""
 ASSUMED_TOKEN_S = 0.02
-ASSUMED_TOKENS = 128
-"""Tokens of an answer whose cell leaves their number to the prompt."""
 ASSUMED_START_S = 10.0
 
 
@@ -90,7 +89,7 @@ def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) 
             if cell.searches_capacity:
                 seconds += float(cell.options.get("time_limit") or ASSUMED_SEARCH_S)
                 continue
-            seconds += cell.duration_s or requests * (cell.max_tokens or ASSUMED_TOKENS) * ASSUMED_TOKEN_S
+            seconds += cell.duration_s or requests * (cell.max_tokens or DEFAULT_MAX_TOKENS) * ASSUMED_TOKEN_S
     basis = f"{ASSUMED_TOKEN_S * 1000:.0f} ms a token, one stream at a time, {ASSUMED_START_S:.0f} s a start"
     return Estimate(seconds, basis)
 

@@ -40,7 +40,7 @@ def same_prompts(facts: CellFacts) -> Finding:
     theirs = _asked(facts.baseline)
     only_mine, only_theirs = len(mine.keys() - theirs.keys()), len(theirs.keys() - mine.keys())
     common = len(mine.keys() & theirs.keys())
-    by_time = any(r.capture.asked.get("duration_s") or r.capture.asked.get("shape") == "capacity" for r in facts.rounds)
+    by_time = any(r.capture.ends_by_time for r in facts.rounds)
     # The faster engine comes further down the same list; workers of one load come down theirs each at its own pace.
     workers = any(r.capture.scenario.get("workers") for r in facts.rounds)
     if by_time and common and (workers or not (only_mine and only_theirs)):

@@ -52,7 +52,7 @@ def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture],
     if asks_all:
         return keys
     told = [set(_keys(c)) for c in captures]
-    by_time = any(c.asked.get("duration_s") or c.asked.get("shape") == "capacity" for c in captures)
+    by_time = any(c.ends_by_time for c in captures)
     asked = set.intersection(*told) if told and by_time else set().union(*told)
     return [key for key in keys if key in asked]
 
