@@ -81,7 +81,7 @@ class EndTable:
         self._spans[record.worker] = (min(first, sent), max(last, record.end_ns), tokens)
 
     def _keep_gaps(self, record: Record) -> None:
-        """Now, since the gaps take a fifth of the memory of the record."""
+        """Keep the gaps of one stream; of too many streams every second one is dropped."""
         icl, itl = array("d", icl_ms(record)), array("d", itl_ms(record) or ())
         self._gaps.append((icl if itl == icl else itl, icl))
         if sum(len(icl) for _, icl in self._gaps) > MOST_GAPS:

@@ -61,9 +61,8 @@ class Lengths:
     """How long prompts and answers are, in tokens.
 
     A standard deviation of 0 makes all the same; else lengths are drawn: `normal`, `uniform` (over mean +- sqrt(3) sd)
-    or `lognormal`, all with that mean and deviation, and at least 1; a prompt has two tokens
-    at least of its own, behind its prefix.
-    Each prompt begins with one of `prefix_groups` prefixes of `prefix_tokens`, which count as part of its length.
+    or `lognormal`, all with that mean and deviation, and at least 1. Each prompt begins with one of `prefix_groups`
+    prefixes of `prefix_tokens`, which count as part of its length, and has at least two further tokens.
     """
 
     input_tokens: int
