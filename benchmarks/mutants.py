@@ -130,11 +130,13 @@ def test_module(program: Path, tree: Path, module: str, each: int, seed: int) ->
         f"[cosmic-ray]\nmodule-path = {json.dumps(module)}\ntimeout = {TIMEOUT_S}\nexcluded-modules = []\n"
         f'test-command = {json.dumps(command)}\n[cosmic-ray.distributor]\nname = "local"\n'
     )
-    for step in (["init", str(config), str(session)], ["sample"], ["exec", str(config), str(session)]):
-        if step == ["sample"]:
-            _sample(session, (tree / module).read_text(), f"{seed}/{module}", each)
-        else:
-            subprocess.run([str(program), *step], cwd=tree, check=True, capture_output=True)
+
+    def cosmic_ray(step: str) -> None:
+        subprocess.run([str(program), step, str(config), str(session)], cwd=tree, check=True, capture_output=True)
+
+    cosmic_ray("init")
+    _sample(session, (tree / module).read_text(), f"{seed}/{module}", each)
+    cosmic_ray("exec")
     with sqlite3.connect(session) as books:
         rows = books.execute(
             "select start_pos_row, operator_name, test_outcome, worker_outcome, diff from mutation_specs"

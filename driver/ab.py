@@ -103,7 +103,7 @@ def profile_values(asked: Asked) -> Values:
         "rounds": asked.rounds + ("during_cell" in asked.hooks) if isinstance(asked.rounds, int) else asked.rounds,
         "time": f"{asked.time_s:g}s",
         **({} if asked.endpoint == CHAT else {"endpoint": asked.endpoint}),
-        "max_seq_len": asked.max_seq_len or _context(asked, output_tokens),
+        "max_seq_len": asked.max_seq_len or _context(asked, workloads, output_tokens),
         "engines": [_engine(asked, number, name) for number, name in enumerate(names)],
         "cells": cells,
         **({"workloads": sections} if sections else {}),
@@ -239,16 +239,16 @@ def _speed_cell(users: int, workload: str, seconds: float, output_tokens: int, f
     }
 
 
-def _context(asked: Asked, output_tokens: int) -> int:
+def _context(asked: Asked, workloads: Mapping[str, Values], output_tokens: int) -> int:
     """Tokens per slot that the longest prompt and its answer need, in steps of 256."""
-    tokens = _longest_prompt(asked) + output_tokens
+    tokens = _longest_prompt(asked, workloads) + output_tokens
     needed = TEMPLATE_TOKENS + max(tokens, 2 * ANSWER_TOKENS if asked.answers else 0)
     return math.ceil(needed / 256) * 256
 
 
-def _longest_prompt(asked: Asked) -> int:
+def _longest_prompt(asked: Asked, workloads: Mapping[str, Values]) -> int:
     """Tokens of the longest prompt of the speed cells, at most."""
-    planned = [section["synthetic"]["input_tokens"] for section in _workloads(asked).values() if "synthetic" in section]
+    planned = [section["synthetic"]["input_tokens"] for section in workloads.values() if "synthetic" in section]
     if planned:
         return int(max(planned))
     try:

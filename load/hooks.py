@@ -46,7 +46,7 @@ def fire(events: Any, record: Record) -> None:
         name=record.cell,
         response_time=(end - (record.sent_ns or end)) / 1e6,
         response_length=len(record.text) + len(record.reasoning),
-        exception=None if not record.failed else RequestFailedError(record.error),
+        exception=RequestFailedError(record.error) if record.failed else None,
         context={},
     )
 

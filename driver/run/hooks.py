@@ -113,7 +113,7 @@ def _beside(command: tuple[str, ...], timeout_s: float, target: Target, display:
             error = f"was ended {timeout_s:g} s after the cell"
     finally:
         code = process.stop()
-        interrupted = code in (128 + signal.SIGINT, 130)
+        interrupted = code == 128 + signal.SIGINT
         seconds = time.monotonic() - started
         _note("during_cell", command, target, display, seconds, 0 if interrupted else code, error=error)
 

@@ -246,8 +246,7 @@ class CellProgress:
         self.tail.read()
         for level in self.tail.read_levels():
             if self._say:
-                share = level["met"] / level["requests"] if level["requests"] else 0.0
-                told = f"level {level['level']:g} {level['verdict']} ({share:.1%} of {level['requests']})"
+                told = f"level {level['level']:g} {level['verdict']} ({level['share']:.1%} of {level['requests']})"
                 self._say(f"{self._title}: {told}")
 
     def end(self) -> None:

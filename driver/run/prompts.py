@@ -70,7 +70,7 @@ def load_workload(profile: Profile, workload: str) -> Workload:
     section = profile.workloads.get(workload) or WorkloadSection()
     source = section.file or workload
     try:
-        prompts = _made(profile, workload, section)
+        prompts = _prompts(profile, workload, section, source)
         if section.first or section.sample:
             prompts = tasks.subset(prompts, first=section.first, sample=section.sample, seed=profile.seed)
     except tasks.TaskError as error:
@@ -89,10 +89,11 @@ def load_workload(profile: Profile, workload: str) -> Workload:
     return Workload(tuple(prompts), described)
 
 
-def _made(profile: Profile, workload: str, section: WorkloadSection) -> list[tasks.Prompt]:
+def _prompts(profile: Profile, workload: str, section: WorkloadSection, source: str) -> list[tasks.Prompt]:
+    """All prompts of a workload, from its `source` or made to its lengths."""
     most = _most_asked(profile, workload)
     if section.synthetic is None:
-        return tasks.load_prompts(section.file or workload, seed=profile.seed, few_shot=section.few_shot, count=most)
+        return tasks.load_prompts(source, seed=profile.seed, few_shot=section.few_shot, count=most)
     lengths = section.synthetic.lengths()
     count = most or max(FEWEST_SYNTHETIC, min(MOST_ASKED, SYNTHETIC_TOKENS // lengths.input_tokens))
     warmup = max(cell.warmup for cell in profile.cells if cell.workload == workload)
