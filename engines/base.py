@@ -72,7 +72,7 @@ class Engine(ABC):
     kind: ClassVar[str]
     started_here: ClassVar[bool] = True
     reserves_memory: ClassVar[bool] = False
-    """Whether it takes GPU memory as a pool of a size that a setting gives: its peak is then no need of its own."""
+    """Whether it reserves GPU memory as a pool when it starts: a setting, not its need, decides the peak."""
     own_options: ClassVar[Mapping[str, type]] = {}
     """What `options` of a profile may hold besides SHARED_OPTIONS, with the type of its value; float takes integers."""
     ready_timeout_s: ClassVar[float] = 600.0

@@ -49,7 +49,7 @@ class CellFolder:
 
     @property
     def hooks(self) -> Path:
-        """How the hooks of the profile ended; there is none where none was run."""
+        """How the hooks of the profile ended. Without a hook there is no such file."""
         return self.path / "hooks.json"
 
     @property

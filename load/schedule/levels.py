@@ -61,7 +61,7 @@ def objectives(options: Any) -> dict[str, float]:
     """The limits in ms that a request must meet in a capacity search.
 
     Raises:
-        ValueError: they cannot be read, or there are none.
+        ValueError: the text cannot be read, or holds no limit.
     """
     try:
         limits = parse_objectives(options.objectives)

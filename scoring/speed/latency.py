@@ -58,7 +58,7 @@ class CellFigures:
     bracket: tuple[float, float] | None = None
     """Of a capacity search that came to its end: the highest level that passes, the lowest that fails."""
     searched: bool = False
-    """Whether the cell searched a capacity: its other figures mix all levels, and are told level by level only."""
+    """Whether the cell searched a capacity: its other figures mix all levels, and are shown for each level only."""
     steps: dict[float, CellFigures] = field(default_factory=dict)
     """Of a sweep or a search: the figures of each level (`scoring.speed.steps`)."""
 
