@@ -77,7 +77,7 @@ class Lengths:
         """Check the numbers against each other.
 
         Raises:
-            ValueError: a prefix that leaves the prompt fewer than two tokens, or a deviation of an answer without a mean.
+            ValueError: a prefix that leaves a prompt fewer than two tokens, or a deviation of answers without a mean.
         """
         if self.prefix_tokens + 2 > self.input_tokens:
             room = f"a prompt of {self.input_tokens} tokens"
