@@ -101,7 +101,7 @@ def scrub(text: str, *, cut: bool = True) -> str:
         cut: whether the text may have been cut to a length, through a secret at its end.
     """
     for secret in known_secrets():
-        for form in _written(secret):
+        for form in written_forms(secret):
             text = text.replace(form, HIDDEN)
         if cut:
             text = _without_cut(text, secret)
@@ -111,7 +111,7 @@ def scrub(text: str, *, cut: bool = True) -> str:
 def scrub_bytes(data: bytes) -> bytes:
     """`scrub` of raw bytes, such as a response or a log."""
     for secret in known_secrets():
-        for form in _written(secret):
+        for form in written_forms(secret):
             data = data.replace(form.encode(), HIDDEN.encode())
     return data
 
@@ -142,8 +142,8 @@ def _scrubbed(value: Any) -> Any:
     return value
 
 
-def _written(secret: str) -> dict[str, None]:
-    """The forms in which a secret stands in a text: as it is, in JSON, in a URL, in HTML."""
+def written_forms(secret: str) -> dict[str, None]:
+    """The forms in which a secret stands in a text, as the keys: as it is, in JSON, in a URL, in HTML."""
     return dict.fromkeys([secret, json.dumps(secret)[1:-1], urllib.parse.quote(secret, safe=""), html.escape(secret)])
 
 

@@ -20,7 +20,7 @@ from driver.profile.sections import Hooks
 from driver.run.progress import Display
 from engines.process.supervised import StartError, Supervised
 from records import CellFolder, JsonObject, read_json, set_aside, write_json
-from records.redaction import scrub_file, shown_argv
+from records.redaction import shown_argv
 
 GRACE_S = 2.0
 """From SIGTERM to SIGKILL."""
@@ -120,6 +120,8 @@ def _beside(command: tuple[str, ...], timeout_s: float, target: Target, display:
 
 def _start(hook: str, command: tuple[str, ...], target: Target) -> Supervised:
     log = target.folder.path / f"{hook}.log"
+    # What is hidden in it is remembered, and scrubbed from the log.
+    shown_argv(command)
     return Supervised(command, env=target.env(hook), folder=Path.cwd(), log=log, grace_s=GRACE_S)
 
 
@@ -134,7 +136,6 @@ def _note(
     error: str | None,
 ) -> None:
     log = target.folder.path / f"{hook}.log"
-    scrub_file(log)
     if error is None and code:
         error = f"ended with exit code {code}"
     row = {"hook": hook, "argv": shown_argv(command), "seconds": round(seconds, 1), "exit_code": code, "error": error}

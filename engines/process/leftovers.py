@@ -12,8 +12,6 @@ from typing import Any
 
 import psutil
 
-ENGINE_ENVIRONMENT = "ENGINEBENCH_ENGINE_ENVIRONMENT"
-"""JSON of the variables that only the engine gets: a PYTHONPATH of the engine must not break the supervisor."""
 LIFE_VARIABLE = "ENGINEBENCH_LIFE"
 END_GRACE_S = 5.0
 

@@ -17,7 +17,6 @@ from engines.process.port import port_is_free, require_free_port
 from engines.process.supervised import ROOT, StartError, Supervised
 from engines.telemetry.gpu import visible_gpus
 from engines.telemetry.meter import metering
-from records.redaction import scrub_file
 
 STOP_GRACE_S = 10.0
 
@@ -79,7 +78,6 @@ class RunningEngine:
             return
         self._surroundings.ending(frozenset(each.pid for each in process.family()))
         code = process.stop()
-        scrub_file(self.log)
         self.exit_code = 128 - code if 128 < code < 128 + signal.NSIG else code
         self.processes_left = len(process.family())
         self.port_free_after = port_is_free(self.engine.config.host, self.engine.config.port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from engines.process import leftovers
-from records.redaction import CLIENT_KEYS
+from records.redaction import CLIENT_KEYS, known_secrets
 
 ROOT = Path(__file__).resolve().parents[2]
 # The supervisor's grace, then its own limit for SIGKILL, then this.
@@ -31,7 +32,7 @@ class Supervised:
         argv: the command.
         env: variables that only the command gets.
         folder: its working directory.
-        log: file for its standard output and error.
+        log: file for its standard output and error, which known secrets never reach.
         grace_s: seconds from SIGTERM to SIGKILL when it is stopped.
 
     Raises:
@@ -43,26 +44,32 @@ class Supervised:
         self._grace_s = grace_s
         lifeline_read, lifeline = os.pipe()
         status_read, status_write = os.pipe()
-        command = [sys.executable, "-m", "engines.process.supervisor"]
-        arguments = [str(lifeline_read), str(status_write), str(grace_s), str(folder)]
+        command = [sys.executable, "-m", "engines.process.supervisor", str(lifeline_read), str(status_write)]
+        # Not the supervisor's own environment: a PYTHONPATH of the command must not break it.
+        order = {
+            "command": list(argv),
+            "environment": dict(env),
+            "folder": str(folder),
+            "grace_s": grace_s,
+            "secrets": known_secrets(),
+        }
         environment = {name: value for name, value in os.environ.items() if name not in CLIENT_KEYS}
         with log.open("wb") as out:
             self._supervisor = subprocess.Popen(
-                [*command, *arguments, "--", *argv],
-                stdin=subprocess.DEVNULL,
+                command,
+                stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
-                env={
-                    **environment,
-                    leftovers.ENGINE_ENVIRONMENT: json.dumps(dict(env)),
-                    leftovers.LIFE_VARIABLE: self._mark,
-                },
+                env={**environment, leftovers.LIFE_VARIABLE: self._mark},
                 cwd=ROOT,
                 pass_fds=(lifeline_read, status_write),
                 start_new_session=True,
             )
         os.close(lifeline_read)
         os.close(status_write)
+        assert self._supervisor.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self._supervisor.stdin as stdin:
+            stdin.write(json.dumps(order).encode())
         with os.fdopen(status_read) as status:
             word, _, rest = status.readline().strip().partition(" ")
         if word != "pid":

@@ -1,11 +1,13 @@
 """The small process between driver and engine: whatever happens to the driver, the engine ends with it.
 
-    python -m engines.process.supervisor READ_FD STATUS_FD GRACE_S FOLDER -- COMMAND...
+    python -m engines.process.supervisor READ_FD STATUS_FD < ORDER
 
-It starts COMMAND in FOLDER, in a session of its own, and waits for either end. The driver holds the other end of
-READ_FD open as long as it lives; when that end closes, by request or because the driver was killed, the whole family of
-COMMAND gets SIGTERM, and after GRACE_S seconds SIGKILL. On STATUS_FD goes one line: the pid, or why it could not be
-started. The exit code is the engine's; 128 + n where signal n ended it.
+ORDER is JSON, {command, environment, folder, grace_s, secrets}; it comes on standard input since a command line and an
+environment can be read by others. The supervisor starts the command in its folder, in a session of its own, and waits
+for either end. The driver holds the other end of READ_FD open as long as it lives; when that end closes, by request or
+because the driver was killed, the whole family of the command gets SIGTERM, and after `grace_s` seconds SIGKILL. On
+STATUS_FD goes one line: the pid, or why it could not be started. What the family writes goes to standard output,
+without the secrets. The exit code is the engine's; 128 + n where signal n ended it.
 """
 
 from __future__ import annotations
@@ -21,36 +23,42 @@ import time
 
 import psutil
 
-from engines.process.leftovers import ENGINE_ENVIRONMENT
+from engines.process.log_filter import scrubbed_pipe
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 # A process in an uninterruptible driver call outlives even SIGKILL; it is reported, not waited for.
 KILL_LIMIT_S = 20.0
+# Whatever holds the log open then has outlived SIGKILL.
+COPY_LIMIT_S = 5.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> int:
     """Supervise one command; returns the exit code described above."""
-    read_fd, status_fd, grace_s, folder = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
-    command = sys.argv[sys.argv.index("--") + 1 :]
-    engine_environment = json.loads(os.environ.pop(ENGINE_ENVIRONMENT, "{}"))
+    read_fd, status_fd = int(sys.argv[1]), int(sys.argv[2])
+    order = json.load(sys.stdin)
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_IGN)
     # Grandchildren that lose their parent become ours, so that none escapes by double fork.
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    out, copier = scrubbed_pipe(order["secrets"], sys.stdout.fileno()) if order["secrets"] else (None, None)
     try:
         child = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**os.environ, **engine_environment},
+            order["command"],
+            cwd=order["folder"],
+            env={**os.environ, **order["environment"]},
             start_new_session=True,
             preexec_fn=_die_with_parent,
             stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
         )
     except OSError as error:
         os.write(status_fd, f"error {error.strerror}: {error.filename}\n".encode())
         return 127
+    if out is not None:
+        os.close(out)
     try:
         os.write(status_fd, f"pid {child.pid}\n".encode())
         os.close(status_fd)
@@ -60,7 +68,9 @@ def main() -> int:
     while child.poll() is None:
         if select.select([read_fd], [], [], 0.1)[0] and not os.read(read_fd, 1):
             break
-    end_family(child, grace_s)
+    end_family(child, order["grace_s"])
+    if copier is not None:
+        copier.join(COPY_LIMIT_S)
     code = child.returncode
     if code is None:
         return 128 + signal.SIGKILL

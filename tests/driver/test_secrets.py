@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.driver.bench import Bench
+from tests.driver.bench import Bench, until
 
 ECHO = '''#!{python}
 """A server that quotes all it knows: its command line, its environment, and each request with its head."""
@@ -88,6 +89,15 @@ def planted(path: Path) -> list[str]:
     return found
 
 
+def command_lines(bench: Bench) -> set[str]:
+    """The command lines of all that a run has started and that lives."""
+    lines = set()
+    for running in bench.living():
+        with contextlib.suppress(psutil.Error):
+            lines.add(" ".join(running.cmdline()))
+    return lines
+
+
 @pytest.mark.parametrize("key", ["ENGINEBENCH_API_KEY", "OPENAI_API_KEY"])
 def test_a_run_leaves_no_planted_secret_behind_and_shows_none_while_it_runs(tmp_path: Path, key: str) -> None:
     bench = Bench(tmp_path)
@@ -101,15 +111,16 @@ def test_a_run_leaves_no_planted_secret_behind_and_shows_none_while_it_runs(tmp_
     )  # fmt: skip
     shown: set[str] = set()
     while process.poll() is None:
-        for running in (*bench.living("locust"), *bench.living("run_bench")):
-            try:
-                shown.add(" ".join(running.cmdline()))
-            except psutil.Error:
-                continue
-        time.sleep(0.1)
+        shown |= command_lines(bench)
+        time.sleep(0.05)
     done = bench.finish(process)
-    assert any("locust" in command for command in shown)
-    assert not [command for command in shown if "SEK" in command]
+    for part in ("locust", "run_bench", "supervisor", str(echo)):
+        assert any(part in command for command in shown), part
+    # The engine's own command line is what the profile says; no other process shows any of it.
+    assert not [
+        command for command in shown if "SEK" in command and str(echo) not in command.partition(" --api-key")[0]
+    ]
+    assert not [command for command in shown if "SEK" in command and "supervisor" in command]
     folder = bench.folder()
     assert list((folder.round("a", 1).cell("single.perf-short").path / "raw").iterdir()), done.stderr
     assert len(list(folder.path.glob("comparison-*"))) == 3, done.stderr
@@ -117,3 +128,23 @@ def test_a_run_leaves_no_planted_secret_behind_and_shows_none_while_it_runs(tmp_
     profile.unlink()
     assert planted(tmp_path) == []
     assert "SEK" not in done.stdout + done.stderr
+
+
+def test_a_killed_driver_leaves_no_secret_in_a_log(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    echo = tmp_path / "echo"
+    echo.write_text(ECHO.format(python=sys.executable))
+    echo.chmod(0o755)
+    profile = bench.profile(PROFILE.replace("requests = 12", "requests = 2000"), echo=echo)
+    process = bench.start("run", profile, "--run-id", "r", ENGINEBENCH_API_KEY="SEKclient1", PLANTED_TOKEN="SEKvar01")
+    log = bench.folder().round("a", 1).server_log
+    cell = bench.folder().round("a", 1).cell("single.perf-short")
+    assert until(lambda: cell.requests.exists() and cell.requests.stat().st_size > 20_000), process.communicate(timeout=5)
+    assert b"SEK" not in log.read_bytes()
+    process.kill()
+    process.communicate()
+    assert until(lambda: not bench.living())
+    echo.unlink()
+    profile.unlink()
+    assert b"***" in log.read_bytes()
+    assert planted(tmp_path) == []
