@@ -8,8 +8,9 @@ in at most 5% of reports, whatever the noise, with 3 rounds and more, and in non
 often a true difference is found. Exit code 1 where a limit is broken.
 
 The noise: `plain` normal; `tails` Student's t with 3 degrees of freedom; `spikes` one start in twenty 20% slow; `drift`
-10% over the run; `rhythm` and `slow` the starts correlated by -0.8 and +0.8 with the one before; `shared` all figures
-of one start 90% in common.
+10% over the run; `rhythm` and `slow` the starts correlated by -0.8 and +0.8 with the one before; `opposed` and
+`together` the two starts of a round correlated by -0.8 and +0.8, and rounds independent; `shared` all figures of one
+start 90% in common.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from driver.run.plan import round_orders
 from records import JsonObject
 from scoring.metrics import DECIDING, METRICS, higher_is_better
 from scoring.speed.verdicts import judge_speed
-from scoring.statistics.ratios import welch
+from scoring.statistics.ratios import opposition, welch
 from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
 from scoring.statistics.sequential import SequentialFamily
 
@@ -69,6 +70,22 @@ def slow(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     return _correlated(rng, shape, 0.8)
 
 
+def opposed(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    return _within_rounds(plain(rng, shape), -0.8)
+
+
+def together(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    return _within_rounds(plain(rng, shape), 0.8)
+
+
+def opposed_tails(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    return _within_rounds(tails(rng, shape), -0.8)
+
+
+def opposed_shared(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    return _within_rounds(shared(rng, shape), -0.8)
+
+
 def shared(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     common = rng.normal(0, NOISE, (1, shape[1]))
     return math.sqrt(0.9) * common + math.sqrt(0.1) * plain(rng, shape)
@@ -81,8 +98,27 @@ def _correlated(rng: np.random.Generator, shape: tuple[int, int], by: float) -> 
     return noise
 
 
+def _within_rounds(noise: Floats, by: float) -> Floats:
+    """The same noise, with the second start of each round correlated with the first."""
+    noise[:, 1::2] = by * noise[:, ::2] + math.sqrt(1 - by * by) * noise[:, 1::2]
+    return noise
+
+
 NOISES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
-    noise.__name__: noise for noise in (plain, tails, spikes, drift, rhythm, slow, shared)
+    noise.__name__: noise
+    for noise in (
+        plain,
+        tails,
+        spikes,
+        drift,
+        rhythm,
+        slow,
+        opposed,
+        together,
+        opposed_tails,
+        shared,
+        opposed_shared,
+    )
 }
 
 
@@ -159,7 +195,9 @@ def auto_report(noise: str, speed: float, seed: int) -> AutoReport:
     }
     family = SequentialFamily(len(logs))
     for rounds in range(FEWEST_ROUNDS, MOST_ROUNDS + 1):
-        evidence = [welch(speed * b[:rounds], a[:rounds]) for a, b in zip(sides["a"], sides["b"], strict=True)]
+        pairs = [(speed * b[:rounds], a[:rounds]) for a, b in zip(sides["a"], sides["b"], strict=True)]
+        against = opposition(pairs)
+        evidence = [welch(b, a, opposition=against) for b, a in pairs]
         family.look(rounds, [(each, math.log(1 + MARGIN)) for each in evidence])
         if family.decided:
             break
@@ -173,7 +211,7 @@ def auto(reports: int) -> bool:
     )
     print("| --- | --- | --- | --- |")
     fine = True
-    for noise, speed in [*((noise, 1.0) for noise in ("plain", "tails", "drift", "rhythm")), *AUTO_SPEEDS]:
+    for noise, speed in [*((noise, 1.0) for noise in ("plain", "tails", "drift", "rhythm", "opposed")), *AUTO_SPEEDS]:
         runs = [auto_report(noise, speed, seed) for seed in range(reports)]
         wrong = (
             {"above", "below"} if speed == 1 else {"above"} | ({"equivalent"} if speed < 1 / (1 + MARGIN) else set())

@@ -9,7 +9,7 @@ from records import JsonObject
 from scoring.metrics import MACHINE, WITHIN_RUN, higher_is_better, ratio_digits
 from scoring.statistics.family import FAMILY_ERROR
 from scoring.statistics.intervals import Interval
-from scoring.statistics.ratios import LogRatio, grid_blur, welch
+from scoring.statistics.ratios import LogRatio, grid_blur, opposition, welch
 from scoring.statistics.rounds import FEWEST_ROUNDS
 from scoring.statistics.sequential import SequentialFamily, needed_rounds
 from scoring.statistics.verdict import (
@@ -31,6 +31,9 @@ EXPLORATORY, TOO_FEW_ROUNDS, NO_INTERVAL, NO_RATIO = (
 )
 """Why a ratio has no verdict."""
 
+Member = tuple[JsonObject, str, JsonObject, LogRatio]
+"""(row, candidate, speed ratio, evidence) of a ratio that gets a verdict."""
+
 
 def judge_speed(
     rows: Sequence[JsonObject], baseline: str, margin: float, deciding: Sequence[str], *, sequential: bool = False
@@ -48,23 +51,24 @@ def judge_speed(
         sequential: whether the figures were looked at after every round (`rounds = "auto"`).
 
     Returns:
-        What the report says of the family: {metrics, judged, family_error, fewest_rounds, margin, method}.
+        What the report says of the family: {metrics, judged, family_error, fewest_rounds, margin, opposition, method}.
     """
-    family = []
+    family: list[Member] = []
+    against = _opposition(rows, baseline, deciding)
     for row in rows:
         for candidate, ratio in row["speed_ratio"].items():
             decides = row["metric"] in deciding
             ratio |= {"deciding": decides, "verdict": None, "ci_adjusted": None, "p_adjusted": None}
             ratio["needed_rounds"] = None
             ratio["no_verdict"] = _why_no_verdict(ratio, decides=decides)
-            if ratio["no_verdict"] is None and (evidence := _evidence(row, baseline, candidate)):
+            if ratio["no_verdict"] is None and (evidence := _evidence(row, baseline, candidate, against)):
                 family.append((row, candidate, ratio, evidence))
             elif ratio["value"] is not None:
                 ratio["text"] = _text_without_verdict(ratio)
     low, high = 1 / (1 + margin), 1 + margin
     log_margin = math.log(high)
     judgements = (
-        _judge_by_looks(family, baseline, log_margin)
+        _judge_by_looks(rows, family, baseline, deciding, log_margin)
         if sequential
         else judge([(evidence, log_margin) for _, _, _, evidence in family])
     )
@@ -89,6 +93,7 @@ def judge_speed(
         "family_error": FAMILY_ERROR,
         "fewest_rounds": FEWEST_ROUNDS,
         "margin": [low, high],
+        "opposition": against,
         "method": "Holm over group-sequential looks" if sequential else "Holm",
     }
 
@@ -104,7 +109,7 @@ def _why_no_verdict(ratio: JsonObject, *, decides: bool) -> str | None:
 
 
 def _judge_by_looks(
-    family: Sequence[tuple[JsonObject, str, JsonObject, LogRatio]], baseline: str, margin: float
+    rows: Sequence[JsonObject], family: Sequence[Member], baseline: str, deciding: Sequence[str], margin: float
 ) -> list[Judgement]:
     """Look at the figures after every round, as the driver did while they were measured."""
     looks = SequentialFamily(len(family))
@@ -112,22 +117,37 @@ def _judge_by_looks(
         (int(r) for row, *_ in family for figure in row["engines"].values() for r in figure["rounds"]), default=0
     )
     for rounds in range(FEWEST_ROUNDS, most + 1):
-        evidence = [_evidence(row, baseline, candidate, rounds) for row, candidate, _, _ in family]
+        against = _opposition(rows, baseline, deciding, rounds)
+        evidence = [_evidence(row, baseline, candidate, against, rounds) for row, candidate, _, _ in family]
         looks.look(rounds, [(each, margin) if each else None for each in evidence])
     return [judgement for judgement in looks.judgements if judgement is not None]
 
 
-def _evidence(row: JsonObject, baseline: str, candidate: str, upto: int | None = None) -> LogRatio | None:
+def _opposition(rows: Sequence[JsonObject], baseline: str, deciding: Sequence[str], upto: int | None = None) -> float:
+    """How far candidates and baseline moved against each other within their rounds, over all deciding figures."""
+    pairs = []
+    for row in rows:
+        for candidate in row["speed_ratio"] if row["metric"] in deciding else ():
+            one, other = (_upto(known_rounds(row["engines"][engine]), upto) for engine in (candidate, baseline))
+            common = [number for number in one if number in other and min(one[number], other[number]) > 0]
+            pairs.append(([one[number] for number in common], [other[number] for number in common]))
+    return opposition(pairs)
+
+
+def _evidence(
+    row: JsonObject, baseline: str, candidate: str, against: float, upto: int | None = None
+) -> LogRatio | None:
     """What the rounds (up to a number) show; None with fewer than FEWEST_ROUNDS a side."""
-    rounds = [
-        [value for number, value in known_rounds(row["engines"][engine]).items() if upto is None or number <= upto]
-        for engine in (candidate, baseline)
-    ]
+    rounds = [list(_upto(known_rounds(row["engines"][engine]), upto).values()) for engine in (candidate, baseline)]
     if min(map(len, rounds)) < FEWEST_ROUNDS:
         return None
     blur = grid_blur(*(row["engines"][engine].get("resolution") for engine in (candidate, baseline)))
     sides = rounds if higher_is_better(row["metric"]) else rounds[::-1]
-    return welch(*sides, blur=blur)
+    return welch(*sides, blur=blur, opposition=against)
+
+
+def _upto(rounds: dict[int, float], last: int | None) -> dict[int, float]:
+    return rounds if last is None else {number: value for number, value in rounds.items() if number <= last}
 
 
 def known_rounds(figure: JsonObject) -> dict[int, float]:

@@ -33,6 +33,31 @@ def test_welch_s_p_values_are_scipy_s() -> None:
     assert found.p_equivalence(margin) == pytest.approx(max(above, below))
 
 
+def test_opposed_rounds_of_one_figure_are_judged_as_scipy_judges_pairs() -> None:
+    up, down = [100.0, 104.0, 97.0, 103.0], [101.0, 95.0, 102.0, 98.0]
+    a, b = np.log(up), np.log(down)
+    paired = stats.ttest_rel(a, b)
+    share = s.opposition([(up, down)])
+    found = s.welch(up, down, opposition=share)
+    assert share == pytest.approx(-2 * np.cov(a, b)[0, 1] / (a.var(ddof=1) + b.var(ddof=1)))
+    assert found.error == pytest.approx((a.mean() - b.mean()) / paired.statistic)
+    # Two sides that mirror each other hold no more than the pairs do.
+    mirrored = s.welch(up, [1 / value for value in up], opposition=1.0)
+    assert mirrored.df == pytest.approx(stats.ttest_rel(a, -a).df)
+    assert mirrored.p_difference() == pytest.approx(stats.ttest_rel(a, -a).pvalue)
+    assert s.welch(up, down).df > found.df > paired.df
+
+
+def test_opposition_is_the_mean_over_figures_whatever_their_noise_and_never_narrows() -> None:
+    up, down = [1.0, 1.1, 1.0, 1.1], [1.1, 1.0, 1.1, 1.0]
+    assert s.opposition([(up, down)]) == pytest.approx(1.0)
+    assert s.opposition([(up, down), (up, up), (up, [value**9 for value in down])]) == pytest.approx(
+        (1 - 1 + 18 / 82) / 3
+    )
+    assert s.opposition([(up, up)]) == 0.0
+    assert s.opposition([]) == s.opposition([([1.0], [2.0])]) == s.opposition([([1.0, 1.0], [2.0, 2.0])]) == 0.0
+
+
 def test_rounds_without_spread_are_a_point() -> None:
     same, other = s.welch([2.0, 2.0], [2.0, 2.0]), s.welch([2.0, 2.0], [1.0, 1.0])
     assert other.ratio_interval().as_list() == pytest.approx([2.0, 2.0])
