@@ -139,7 +139,7 @@ def test_a_killed_driver_leaves_no_secret_in_a_log(tmp_path: Path) -> None:
     process = bench.start("run", profile, "--run-id", "r", ENGINEBENCH_API_KEY="SEKclient1", PLANTED_TOKEN="SEKvar01")
     log = bench.folder().round("a", 1).server_log
     cell = bench.folder().round("a", 1).cell("single.perf-short")
-    assert until(lambda: cell.requests.exists() and cell.requests.stat().st_size > 20_000), process.communicate(timeout=5)
+    assert until(lambda: cell.requests.exists() and cell.requests.stat().st_size > 20_000)
     assert b"SEK" not in log.read_bytes()
     process.kill()
     process.communicate()
