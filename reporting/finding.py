@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from records import JsonObject
 from reporting.capacity import capacity_sentences
 from reporting.format import count, ratio, shown_interval
+from reporting.next_steps import next_step
 from reporting.terms import metric_phrase
 from reporting.view import View, cell_of
 
@@ -57,7 +58,7 @@ def finding(view: View) -> Finding:
         names = ", ".join(failed[:_NAMED_CHECKS]) + (" and more" if len(failed) > _NAMED_CHECKS else "")
         lead = f"{count(len(failed), 'check')} failed ({names}), so the figures prove nothing."
         why = [("Why", _reason(view, check)) for check in failed] or [("Why", str(r)) for r in view.verdict["reasons"]]
-        return Finding("Void", lead, [*why, ("Next", "Remove the cause of each failed check, then run again.")])
+        return Finding("Void", lead, [*why, *(("Next", step) for step in _remedies(failed))])
     speed = [_speed(view, candidate) for candidate in view.candidates]
     capacities = capacity_sentences(view)
     if capacities and not view.deciding_rows:
@@ -280,7 +281,15 @@ def _reason(view: View, check: str) -> str:
     return f"{check}{f' ({place})' if place else ''}: {first.get('evidence')}{more}"
 
 
-# What would settle it
+# What to do next
+
+
+def _remedies(failed: Sequence[str]) -> list[str]:
+    """What to do about each failed check; checks with the same remedy share a sentence."""
+    checks: dict[str, list[str]] = {}
+    for check in failed:
+        checks.setdefault(next_step(check), []).append(f"“{check}”")
+    return [f"{_listed(names)}: {step}" for step, names in checks.items()] or ["Remove the cause, then run again."]
 
 
 def _next_steps(view: View) -> list[str]:

@@ -13,6 +13,7 @@ from reporting.escape import visible
 from reporting.facts import failures
 from reporting.finding import finding
 from reporting.format import count, interval, quantity, ratio, shown_interval
+from reporting.next_steps import step_of
 from reporting.terms import metric_phrase
 from reporting.view import View, cell_of
 
@@ -81,6 +82,7 @@ def _check(row: JsonObject) -> Case:
     outcomes: dict[str, Outcome] = {"fail": "failure", "unknown": "skipped", "not_applicable": "skipped"}
     place = ", ".join(str(row[key]) for key in ("engine", "cell") if row.get(key))
     message = f"{row['check']}{f' ({place})' if place else ''}: {row['status'].replace('_', ' ')}. {row['evidence']}"
+    message += f". To do: {step}" if (step := step_of(row)) else ""
     return Case(place.replace(", ", ".") or "run", row["check"], message, outcomes.get(row["status"]))
 
 

@@ -31,6 +31,7 @@ from reporting.format import (
     share_with_interval,
     shown_interval,
 )
+from reporting.next_steps import step_of
 from reporting.terms import spelled_out
 from reporting.view import View, cell_of
 
@@ -238,12 +239,13 @@ def _audit(view: View, rows: int) -> str:
     lines = ["## Audit: was it fair?", ""]
     body = [
         [f"**{row['status'].upper()}**" if row["status"] == "fail" else str(row["status"]),
-         *(md(row[key]) if row.get(key) else "all" for key in ("check", "engine", "cell")), md(row["evidence"], 300)]
+         *(md(row[key]) if row.get(key) else "all" for key in ("check", "engine", "cell")), md(row["evidence"], 300),
+         md(step_of(row)) or UNKNOWN]
         for row in view.audit
         if row["status"] not in ("pass", "not_applicable")
     ]  # fmt: skip
     if body:
-        lines += [_table(["status", "check", "engine", "cell", "evidence"], body, rows), ""]
+        lines += [_table(["status", "check", "engine", "cell", "evidence", "what to do"], body, rows), ""]
     passed = Counter(row["check"] for row in view.audit if row["status"] == "pass")
     if passed:
         lines.append("Passed: " + ", ".join(f"{md(name)} ({number})" for name, number in passed.items()) + ".")

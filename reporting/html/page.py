@@ -53,6 +53,7 @@ from reporting.format import (
 from reporting.html.cards import cards
 from reporting.html.problems import flip_grids, problems
 from reporting.html.speed_table import SpeedTable
+from reporting.next_steps import step_of
 from reporting.terms import DEFINITIONS, explained
 from reporting.view import View, cell_of
 
@@ -107,6 +108,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         line=one_line, text=visible, explained=explained, num=_number, share=lambda value: share(_known(value)),
+        step_of=step_of,
         tone=lambda verdict: TONES.get(verdict or "", "none"),
         status_tone=lambda status: STATUS_TONES.get(status, "open"),
     )  # fmt: skip
