@@ -30,7 +30,7 @@ NEXT_STEPS = {
     "same load asked": "Run both engines from one profile, so that both get the same load.",
     "same sampling": "Send both engines the same sampling: compare their request_extras.",
     "same prompt tokens": "Give both engines the same chat template.",
-    "prompts as long as planned": "Take the prompts' lengths as approximate; the engine's own counts are in the records.",
+    "prompts as long as planned": "Take the lengths as approximate; the engine's own counts are in the records.",
     # The responses
     "thinking off": "Switch thinking off in the chat template (request_extras), or set thinking = true.",
     "not cut at the context": "Raise max_seq_len, or lower max_tokens, so that prompt and answer fit into one slot.",
@@ -52,7 +52,7 @@ NEXT_STEPS = {
     "records as counted": "Measure this cell again: some of its records are lost.",
     "concurrency achieved": "Ask for more requests per cell or for longer answers, and keep the client from waiting.",
     "client healthy": "Give the client cores of its own: cores in the cell, other cores in each engine.",
-    "client and server agree": "Look for what delays the stream (a proxy, a busy client), and measure from the same host.",
+    "client and server agree": "Look for what delays the stream: a proxy, a busy client, a slow network.",
     "no drift": "Look for what changes during a cell (temperature, other programs), or warm up for longer.",
     "no slower than with more users": "Look for what slows the smaller load (power saving, polling), then run again.",
     # Two runs
