@@ -159,7 +159,8 @@ def _status_error(reply: Reply, body: list[tuple[int, bytes]]) -> tuple[ErrorKin
 
 def _fill(record: Record, answer: Answer) -> None:
     record.text, record.reasoning = whole("".join(answer.text)), whole("".join(answer.reasoning))
-    record.refusal, record.tool_calls = whole("".join(answer.refusal)), answer.tool_calls
+    record.refusal = whole("".join(answer.refusal))
+    record.tool_calls = [{key: whole(text) for key, text in call.items()} for call in answer.tool_calls]
     record.chunk_ns, record.chunk_chars = answer.chunk_ns, answer.chunk_chars
     record.first_token_ns, record.first_answer_ns = answer.first_token_ns, answer.first_answer_ns
     record.last_token_ns = answer.chunk_ns[-1] if answer.chunk_ns else None

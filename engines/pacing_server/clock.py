@@ -13,13 +13,15 @@ from engines.pacing_server.wire import Connection
 class Stream:
     """One answer on its way. Times are monotonic ns; `late` is the most that a send was after its due time."""
 
-    __slots__ = ("after", "before", "connection", "due", "end", "first", "grid", "interval", "last", "late", "left",
-                 "received", "send", "sent", "stamps", "tail", "tokens", "ttft")  # fmt: skip
+    __slots__ = ("after", "before", "connection", "due", "end", "first", "further", "grid", "interval", "last", "late",
+                 "left", "received", "send", "sent", "stamps", "tail", "tokens", "ttft")  # fmt: skip
 
     def __init__(self, connection: Connection, plan: Script, schedule: Schedule, received: int) -> None:
         self.connection: Connection | None = connection
         self.send = connection.socket.send
-        self.before, self.after, self.tail, self.end = plan.before, plan.after, plan.tail, plan.end
+        self.further = (plan.before, plan.after)
+        self.before, self.after = plan.first or self.further
+        self.tail, self.end = plan.tail, plan.end
         self.stamps = schedule.stamps
         self.interval = int(schedule.interval_ms * 1e6)
         self.ttft, self.grid = int(schedule.ttft_ms * 1e6), schedule.grid
@@ -53,6 +55,7 @@ class Stream:
             return False
         if not self.sent:
             self.first = now
+            self.before, self.after = self.further
         self.sent += 1
         self.left -= 1
         self.last = now

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from engines.pacing_server.dialects import DIALECTS
 from records import ErrorKind
 
 FAULT_PREFIX = "pacing:"
@@ -32,7 +33,10 @@ FAULTS: dict[str, ErrorKind] = {
 }
 """Each fault, and the kind of error that it is. Half of the tokens go out before a fault in the middle."""
 
-VARIANTS = ("crlf", "pings", "no_done", "no_usage", "usage_null", "close_delimited", "split", "reasoning", "no_role")
+VARIANTS = (
+    *("crlf", "pings", "no_done", "no_usage", "usage_null", "close_delimited", "split", "reasoning", "no_role"),
+    *DIALECTS,
+)
 """Unusual and lawful: a client must take each for the good answer that it is."""
 
 

@@ -14,10 +14,12 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from engines.pacing_server.dialects import DIALECTS, finish_reason
 from engines.pacing_server.schedule import Schedule
 from records.endpoint import CHAT
 
 STAMP_DIGITS = 18
+_MARK = "9" * STAMP_DIGITS
 MODEL = "pacing"
 
 
@@ -32,7 +34,10 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One answer: `head` goes out when the request was read, `chunks` tokens by the clock, `tail` after the last."""
+    """One answer: `head` goes out when the request was read, `chunks` tokens by the clock, `tail` after the last.
+
+    `first` are the pieces around the stamp of the first chunk, where it differs from the others.
+    """
 
     head: bytes
     before: bytes = b""
@@ -40,6 +45,7 @@ class Script:
     chunks: int = 0
     tail: bytes = b""
     end: End = End.KEEP
+    first: tuple[bytes, bytes] | None = None
 
 
 @lru_cache(maxsize=256)
@@ -61,7 +67,7 @@ def script(schedule: Schedule, prompt_tokens: int, endpoint: str = CHAT) -> Scri
         tail, end = _MIDDLE[fault]
     if fault == "empty":
         chunks = 0
-    return Script(writer.head(), before, after, chunks, tail, end)
+    return Script(writer.head(), before, after, chunks, tail, end, writer.around_first_stamp(schedule.tokens_per_chunk))
 
 
 def json_answer(status: str, value: Any, *headers: str) -> bytes:
@@ -98,15 +104,25 @@ class _Writer:
         return headers + b"\r\n" + role
 
     def around_stamp(self, tokens: int) -> tuple[bytes, bytes]:
-        mark = "9" * STAMP_DIGITS
-        name = "reasoning_content" if self._fault == "reasoning" else "content"
-        event = self._event(_delta({name: f" {mark}" + " on" * (tokens - 1)}))
+        text = f" {_MARK}" + " on" * (tokens - 1)
+        if self._fault in DIALECTS:
+            return self._around_mark(DIALECTS[self._fault][1](text))
+        return self._around_mark({"reasoning_content" if self._fault == "reasoning" else "content": text})
+
+    def around_first_stamp(self, tokens: int) -> tuple[bytes, bytes] | None:
+        """The same for the first chunk; None where it is like the others."""
+        if self._fault not in DIALECTS:
+            return None
+        return self._around_mark(DIALECTS[self._fault][0](f" {_MARK}" + " on" * (tokens - 1)))
+
+    def _around_mark(self, delta: dict[str, Any]) -> tuple[bytes, bytes]:
+        event = self._event(_delta(delta))
         if self._fault == "pings":
             event = b": ping" + self._newline * 2 + event
         # "split": two HTTP chunks, cut in the middle of a line.
         pieces = [event[:9], event[9:]] if self._fault == "split" else [event]
         framed = b"".join(self._framed(piece) for piece in pieces)
-        before, _, after = framed.partition(mark.encode())
+        before, _, after = framed.partition(_MARK.encode())
         return before, after
 
     def tail(self, tokens: int, prompt_tokens: int) -> bytes:
@@ -115,7 +131,8 @@ class _Writer:
         if fault == "finish_null":
             out += self._framed(self._event(_delta({}, None)))
         elif fault != "no_finish_reason":
-            out += self._framed(self._event(_delta({}, "stop" if fault == "empty" else "length")))
+            reason = finish_reason(fault) if fault in DIALECTS else "stop" if fault == "empty" else "length"
+            out += self._framed(self._event(_delta({}, reason)))
         if fault not in ("no_usage", "finish_null"):
             count = 0 if fault == "empty" else tokens
             usage = {"prompt_tokens": prompt_tokens, "completion_tokens": count, "total_tokens": prompt_tokens + count}

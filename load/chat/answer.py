@@ -12,6 +12,7 @@ import orjson
 from load.chat.delta import read_delta
 from load.chat.json import error_message, error_text, loads, unreadable
 from load.chat.sse import Event
+from load.chat.tool_calls import Fragment, ToolCalls
 from load.chat.usage import count_of, detail, merge_usage, notes_on, storable
 from records import FINISH_REASONS, ErrorKind
 
@@ -44,8 +45,7 @@ class Answer:
     events: int = field(default=0, compare=False)
     """Events that `take` saw; further ones show in the chunks."""
     notes: list[str] = field(default_factory=list)
-    _calls: dict[int, tuple[list[str], list[str]]] = field(default_factory=dict)
-    """Names and arguments of each tool call, in pieces."""
+    _calls: ToolCalls = field(default_factory=ToolCalls)
     _indices: set[int] = field(default_factory=set, compare=False)
     """The choices that brought text."""
     _usages: int = 0
@@ -178,7 +178,7 @@ class Answer:
             self._keep(delta.content, delta.thought, delta.refusal, delta.calls)
         if delta.thought:
             self._see_first(delta.thought, stamp_ns, answers=False)
-        answer = delta.content + delta.refusal + "".join(name + arguments for _, name, arguments in delta.calls)
+        answer = delta.content + delta.refusal + "".join(call.name + call.arguments for call in delta.calls)
         if answer:
             self._see_first(answer, stamp_ns, answers=True)
         else:
@@ -189,14 +189,12 @@ class Answer:
         self.chunk_ns.append(stamp_ns)
         self.chunk_chars.append(characters)
 
-    def _keep(self, content: str, thought: str, refusal: str, calls: list[tuple[int, str, str]]) -> None:
+    def _keep(self, content: str, thought: str, refusal: str, calls: list[Fragment]) -> None:
         for pieces, piece in ((self.text, content), (self.reasoning, thought), (self.refusal, refusal)):
             if piece:
                 pieces.append(piece)
-        for call, name, arguments in calls:
-            names, pieces = self._calls.setdefault(call, ([], []))
-            names.append(name)
-            pieces.append(arguments)
+        for call in calls:
+            self._calls.take(call)
 
     def _tokens_of(self, choice: dict[str, Any], running: Any) -> int | None:
         """The tokens of a delta, from a running count in every event or from its logprobs; None without either."""
@@ -249,9 +247,8 @@ class Answer:
 
     @property
     def tool_calls(self) -> list[dict[str, str]]:
-        """Name and arguments of each tool call (or the legacy function call), by index."""
-        calls = (self._calls[index] for index in sorted(self._calls))
-        return [{"name": "".join(names), "arguments": "".join(arguments)} for names, arguments in calls]
+        """{"name": str, "arguments": str} of each tool call (or the legacy function call)."""
+        return self._calls.whole()
 
     @property
     def choices(self) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from load.chat.tool_calls import Fragment
+
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
 """Fields that hold thoughts. Gateways repeat one thought under several names: the first that is not empty counts."""
 _THOUGHT_PARTS = frozenset({"thinking", "reasoning", "reasoning_text", "thought"})
@@ -20,19 +22,19 @@ _MAX_DEPTH = 8
 
 @dataclass(slots=True)
 class Delta:
-    """The text of one delta by its kind; `calls` are (index, name, arguments) of tool calls."""
+    """The text of one delta by its kind; `calls` are fragments of tool calls."""
 
     content: str = ""
     thought: str = ""
     refusal: str = ""
-    calls: list[tuple[int, str, str]] = field(default_factory=list)
+    calls: list[Fragment] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """Names of further fields that hold text."""
 
     @property
     def characters(self) -> int:
         texts = len(self.content) + len(self.thought) + len(self.refusal)
-        return texts + sum(len(name) + len(arguments) for _, name, arguments in self.calls)
+        return texts + sum(len(call.name) + len(call.arguments) for call in self.calls)
 
 
 def read_delta(delta: Mapping[str, Any]) -> Delta:
@@ -46,11 +48,13 @@ def read_delta(delta: Mapping[str, Any]) -> Delta:
     found.thought = next((text for name in THOUGHT_FIELDS if (text := text_of(delta.get(name)))), found.thought)
     found.refusal = text_of(delta.get("refusal")) or found.refusal
     calls = delta.get("tool_calls")
-    for place, call in enumerate(calls if isinstance(calls, list) else ()):
+    # Text Generation Inference sent one object in place of the list.
+    for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
         if isinstance(call, dict):
-            index = call.get("index")
-            _read_call(call.get("function"), index if isinstance(index, int) else place, found)
-    _read_call(delta.get("function_call"), 0, found)
+            index, name = call.get("index"), call.get("id")
+            place = index if isinstance(index, int) else place
+            _read_call(call.get("function"), place, name if isinstance(name, str) else "", found)
+    _read_call(delta.get("function_call"), 0, "", found)
     found.unknown = [name for name, value in delta.items() if name not in _KNOWN and text_of(value)]
     return found
 
@@ -67,14 +71,15 @@ def _read_parts(parts: list[Any], found: Delta) -> None:
             found.content += text_of(part)
 
 
-def _read_call(function: Any, index: int, found: Delta) -> None:
+def _read_call(function: Any, index: int, call_id: str, found: Delta) -> None:
     if not isinstance(function, dict):
         return
     name, arguments = function.get("name"), function.get("arguments")
     if arguments is not None and not isinstance(arguments, str):
         arguments = json.dumps(arguments)
+    name = name if isinstance(name, str) else ""
     if name or arguments:
-        found.calls.append((index, name if isinstance(name, str) else "", arguments or ""))
+        found.calls.append(Fragment(index, name, arguments or "", call_id))
 
 
 def text_of(value: Any, depth: int = 0) -> str:
