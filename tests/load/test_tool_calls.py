@@ -177,7 +177,7 @@ def test_every_latency_of_a_tool_call_is_known(
     assert measured.withheld is None and measured.ttft_ms == measured.ttfa_ms
     assert gaps is not None and len(gaps) == TOKENS - 1
     true_tpot = (truth["last_ns"] - truth["first_ns"]) / 1e6 / (TOKENS - 1)
-    assert measured.tpot_ms == pytest.approx(true_tpot, rel=0.1)
+    assert measured.tpot_ms == pytest.approx(true_tpot, rel=0.25)
     assert measured.e2e_ms is not None and measured.ttft_ms is not None
     assert measured.e2e_ms - measured.ttft_ms == pytest.approx(sum(gaps), rel=1e-6)
 
