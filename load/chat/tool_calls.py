@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 
-class Fragment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fragment:
     """What one delta brings of one call; a server sends the name, and mostly the id, with the first one only."""
 
     index: int
