@@ -2,7 +2,7 @@
 
     python -m benchmarks.aa [--pairs 20] [--rounds 3] [--out DIR] [--at-most N]
 
-Must hold (issue 5): in at least 17 of 20 pairs the 95% interval of the speed ratio holds 1, for each metric; and in
+Must hold: in at least 17 of 20 pairs the 95% interval of the speed ratio holds 1, for each metric; and in
 none is the quality called different. A pair is one `run_bench.py run` of a profile with two engines, interleaved
 rounds and sums asked four at a time (where batching may change a greedy answer). Both engines are the same server, one
 life a pair, at two names: what is measured is the noise of the machine and of the load, not that of a restart.

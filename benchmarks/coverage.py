@@ -2,7 +2,7 @@
 
     python -m benchmarks.coverage [--json]
 
-Must hold (issue 5): at n = 30, 50 and 1319 and accuracies from 0.02 to 0.98, a 95% interval covers on average within 2
+Must hold: at n = 30, 50 and 1319 and accuracies from 0.02 to 0.98, a 95% interval covers on average within 2
 points of 95%, and nowhere less than 90%. Wilson's interval is summed over the binomial distribution; the paired
 difference over the trinomial of discordant problems, for several shares of discordance and true differences. Newcombe's
 interval for pairs (method 10, 1998) is computed beside it, over random tables, as the one that was not chosen.

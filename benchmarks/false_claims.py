@@ -3,7 +3,7 @@
     python -m benchmarks.false_claims [--reports 500] [--auto 2000]
 
 A report compares two engines in 3 cells with 16 figures each (48 ratios; 9 of them decide), at 2% noise from one engine
-start to the next, in the order that the driver draws. Must hold (issue 14): any wrong word among the deciding figures
+start to the next, in the order that the driver draws. Must hold: any wrong word among the deciding figures
 in at most 5% of reports, whatever the noise, with 3 rounds and more, and in none with fewer. Beside it the power: how
 often a true difference is found. Exit code 1 where a limit is broken.
 

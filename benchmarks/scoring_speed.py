@@ -2,7 +2,7 @@
 
     python -m benchmarks.scoring_speed [--requests 10000] [--chunks 500] [--keep DIR]
 
-Must hold (issue 5): at most 30 s and 1 GB on 2 cores. The captures (some 700 MB) are written to a scratch folder first;
+Must hold: at most 30 s and 1 GB on 2 cores. The captures (some 700 MB) are written to a scratch folder first;
 what is timed is one process that loads, audits, compares and writes the comparison, its start included.
 """
 

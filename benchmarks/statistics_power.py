@@ -2,7 +2,7 @@
 
     python -m benchmarks.statistics_power [--nights 20000]
 
-Must hold (issue 5): with 2% run noise and 5 interleaved repeats, at most 2% false alarms, and a 5% slowdown found in at
+Must hold: with 2% run noise and 5 interleaved repeats, at most 2% false alarms, and a 5% slowdown found in at
 least 90% of nights. Beside it, why the run is the unit: the share of A/A comparisons that pooled requests would call
 different, and Welch's on runs; and how often paired answers of equal engines are called different.
 """

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from driver.cross_check import Graded
 from driver.cross_check import cross_check as second_opinion
 from driver.errors import BenchError, ExitCode, writing
 from records import JsonObject, RunFolder, read_json, write_json, write_text
+from records.utc import utc_stamp
 from reporting.finding import finding
 from reporting.junit import junit
 from reporting.markdown import markdown
 from reporting.view import View
-
-
-def stamp_now() -> str:
-    """The stamp in a comparison's file name: UTC, sortable."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
 def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path]:
@@ -37,7 +32,7 @@ def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path
     """
     from scoring.compare import compare
 
-    stamp = stamp or stamp_now()
+    stamp = stamp or utc_stamp()
     try:
         comparison = _summed_up(compare(folder, created=stamp))
     except (ValueError, OSError) as error:
@@ -65,7 +60,7 @@ def judge_runs(
     from scoring.compare import compare_runs
     from scoring.two_runs import UnknownEngineError
 
-    stamp = stamp_now()
+    stamp = utc_stamp()
     try:
         comparison = _summed_up(compare_runs(baseline, other, created=stamp, engine_a=engine_a, engine_b=engine_b))
     except UnknownEngineError as error:
@@ -160,13 +155,9 @@ def read_comparison(path: Path) -> JsonObject:
 
 
 def exit_code(comparison: JsonObject, *, all_ok: bool = True) -> ExitCode:
-    """Void before failed requests: figures of a void comparison prove nothing, however many requests were ok."""
-    if comparison["verdict"]["void"]:
-        return ExitCode.VOID
-    measured = (row for row in comparison.get("requests", []) if row["phase"] != "warmup")
-    if not all_ok or any(row["status"] == "error" for row in measured):
-        return ExitCode.REGRESSION
-    return ExitCode.DONE
+    """The comparison's own exit code; REGRESSION where it has none to give but a request failed (`all_ok` False)."""
+    code = ExitCode(comparison["verdict"]["exit_code"])
+    return ExitCode.REGRESSION if code is ExitCode.DONE and not all_ok else code
 
 
 def to_json(comparison: JsonObject) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +111,3 @@ class Capture:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def utc_now() -> str:
-    """The wall clock for people; nothing is measured with it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

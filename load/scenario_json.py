@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from load.capture import utc_now
 from load.record_builder import Labels
 from load.schedule.admission import Admission
 from records.headers import shown
 from records.redaction import shown_fields
+from records.utc import utc_now
 
 NOT_ENDED = "not ended"
 
@@ -72,7 +72,7 @@ def process_fields(
         "round": labels.round,
         "asked": dict(asked),
         "started_utc": started_utc,
-        "ended_utc": utc_now() if ended else None,
+        "ended_utc": utc_now(milliseconds=True) if ended else None,
         "measure_start_ns": admission.measure_start_ns,
         "measure_end_ns": admission.measure_end_ns,
         "steps": [step.to_dict() for step in sweep.steps] if sweep else [],
@@ -105,7 +105,7 @@ def distributed_fields(
         **{key: first.get(key) for key in ("engine", "cell", "scenario", "workload", "round")},
         "asked": {**first.get("asked", {}), "users": users, "requests": requests},
         "started_utc": started_utc,
-        "ended_utc": utc_now(),
+        "ended_utc": utc_now(milliseconds=True),
         "measure_start_ns": None,
         "measure_end_ns": None,
         "steps": [],

@@ -11,7 +11,7 @@ from typing import Any
 from gevent.event import Event
 
 from load.cancellation import Cancellation
-from load.capture import Capture, CaptureError, utc_now
+from load.capture import Capture, CaptureError
 from load.decode_queue import Decoding
 from load.health import Health
 from load.options import UsageError, check, headers_of, target
@@ -24,6 +24,7 @@ from load.schedule.tickets import Prompts, Shard, Ticket
 from records import Phase, Record, workload_name
 from records.headers import resolved
 from records.redaction import client_key
+from records.utc import utc_now
 from workloads import TaskError, load_prompts
 
 log = logging.getLogger("enginebench")
@@ -115,7 +116,7 @@ class Session:
         self.over = Event()
         self.stopping = False
         self.failure: str | None = None
-        self.started_utc = utc_now()
+        self.started_utc = utc_now(milliseconds=True)
         self._asked = asked_fields(
             options, kind, users=users() or None, measured_prompts=prompts.total, extras=self.extras, headers=headers
         )

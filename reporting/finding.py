@@ -18,10 +18,10 @@ from reporting.format import count, ratio, shown_interval
 from reporting.next_steps import next_step
 from reporting.terms import metric_phrase
 from reporting.view import View, cell_of
+from scoring.statistics.rounds import FEWEST_ROUNDS
 
-FEWEST_ROUNDS = 3
 DEFAULT_MARGIN = 1.03
-"""The rules of a verdict on speed, where an older comparison does not say them."""
+"""What counts as equally fast, where an older comparison does not say it."""
 FASTER, SLOWER = ("faster", "better"), ("slower", "worse")
 _NAMED_CELLS = 3
 _MOST_ROUNDS = 50

@@ -166,14 +166,6 @@ def is_flip(row: JsonObject) -> bool:
     return len({bool(engine.get("correct")) for engine in row["engines"].values()}) > 1
 
 
-def concurrency_of(scenario: str) -> int | None:
-    """The number in flight that a scenario's name tells; None for open loops."""
-    if scenario == "single":
-        return 1
-    found = re.fullmatch(r"concurrent_(\d+)", scenario)
-    return int(found[1]) if found else None
-
-
 def rounds_of(engine_row: JsonObject) -> dict[int, float | None]:
     """Round number -> value."""
     return {int(number): value for number, value in (engine_row.get("rounds") or {}).items()}

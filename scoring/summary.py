@@ -11,28 +11,18 @@ from scoring.statistics.rounds import FEWEST_ROUNDS
 
 
 def verdict(comparison: JsonObject, families: JsonObject) -> JsonObject:
-    """{void, summary, reasons, warnings, speed, quality, families, caveats, exit_code} of a comparison that is whole.
+    """{void, reasons, warnings, speed, quality, families, caveats, exit_code} of a comparison that is whole.
 
     `families` says how the verdicts were reached: {speed, answers}, as `judge_speed` and `judge_answers` return it.
+    The finding in words is added by `reporting.finding`: a sentence is not this folder's to write.
     """
     reasons = [_reason(row) for row in comparison["audit"] if row["status"] == "fail"]
     warnings = [_reason(row) for row in comparison["audit"] if row["status"] in ("warn", "unknown")]
     speed, answers = _speed(comparison), _quality(comparison)
     void = bool(reasons)
     errors = sum(r["status"] == "error" for r in comparison["requests"] if r["phase"] != "warmup")
-    if void:
-        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        summary = f"VOID: {reasons[0]}{more}"
-    else:
-        # In a graded cell the answers are the headline, in the others the first deciding metric.
-        graded = {row["cell"] for row in comparison["quality"]}
-        first = families["speed"]["metrics"][0]
-        fast = [line for line in speed if line["metric"] == first and line["cell"] not in graded]
-        summary = "; ".join(str(line["text"]) for line in [*fast, *answers])
-        summary = summary or "nothing to compare"
     return {
         "void": void,
-        "summary": summary,
         "reasons": reasons,
         "warnings": warnings,
         "speed": speed,

@@ -17,7 +17,6 @@ from click.shell_completion import CompletionItem
 from driver.errors import BenchError, ExitCode
 from driver.options import shared
 from driver.options.history import history_option, one_line_errors, open_history
-from driver.run.manifest import utc_now
 from driver.shell_completion import RunArgument
 from nightly.baseline import FAILING
 from nightly.gate_rules import check_metrics
@@ -27,6 +26,7 @@ from nightly.history.trends import lines, to_json, trends
 from nightly.page import history_html
 from nightly.report import columns, printable
 from records import write_text
+from records.utc import utc_now
 from reporting.format import count
 from scoring.metrics import DECIDING, METRICS
 

@@ -13,7 +13,6 @@ from driver.nightly_measurement import gate_rules, measure_with, part_of, take_m
 from driver.options import shared
 from driver.options.history import history_option, one_line_errors
 from driver.profile.read import find_profile, load_profile
-from driver.run.manifest import utc_now
 from driver.shell_completion import ProfileArgument
 from nightly import report as reports
 from nightly.gate_rules import parse_choice
@@ -22,6 +21,7 @@ from nightly.night import NightlyOptions, nightly
 from nightly.page import night_html
 from nightly.result import NightResult
 from records import write_text
+from records.utc import utc_now
 
 
 @click.command(short_help="Measure, compare with earlier nights, confirm, report. For cron and CI.")

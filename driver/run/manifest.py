@@ -9,7 +9,6 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,10 @@ from driver.profile.redacted import shown_profile
 from driver.run.plan import lives
 from engines import gpu_inventory
 from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
+from records.utc import utc_now
 from scoring.comparability import host_changes, host_facts
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def utc_now() -> str:
-    """The wall clock as ISO 8601 with seconds, for people; never used to measure."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def profile_sha256(profile: Profile) -> str:

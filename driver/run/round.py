@@ -9,7 +9,6 @@ from driver.errors import BenchError, Stopped
 from driver.profile.read import EngineSection, Profile
 from driver.run.cell import LivingEngine, run_cell
 from driver.run.engine_setup import describe_weights, make_engine, ready_timeout_s
-from driver.run.manifest import utc_now
 from driver.run.mode_check import refuse_changed, refuse_disproved
 from driver.run.pinning import pinned
 from driver.run.plan import Life, pending
@@ -17,6 +16,7 @@ from driver.run.progress import Display
 from engines import Engine, EngineError, RunningEngine, probe, running
 from engines.telemetry.host import host_metering
 from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, read_json, set_aside, write_json
+from records.utc import utc_now
 
 
 def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool = False) -> bool:

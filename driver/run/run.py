@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from driver.run.stopping import fitting_share, shortened, why_stop, why_stop_cou
 from driver.run.token_counts import count_in_run, open_tokenizer
 from records import NAME, JsonObject, RunFolder, read_json, write_json
 from records.lock import LockedError, exclusive
+from records.utc import utc_for_run_id
 from records.wording import count
 from scoring.statistics.rounds import FEWEST_ROUNDS
 
@@ -40,7 +40,7 @@ class RunResult:
 
 def new_run_id(profile: Profile) -> str:
     """A run's name sorts by time: `<profile>-<UTC stamp>`."""
-    return f"{profile.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    return f"{profile.name}-{utc_for_run_id()}"
 
 
 def run_profile(

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from load.capture import Capture, utc_now
+from load.capture import Capture
 from load.schedule.capacity import Director
+from records.utc import utc_now
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Progress:
     failure: str | None = None
     draining: bool = False
     """Whether a stop is under way. Locust asks for another one where a worker was slow to say that it had begun."""
-    started_utc: str = field(default_factory=utc_now)
+    started_utc: str = field(default_factory=lambda: utc_now(milliseconds=True))
 
     @property
     def here(self) -> list[str]:

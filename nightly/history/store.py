@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from nightly.history.reader import GOOD, ORDER, Reader
@@ -19,6 +19,7 @@ from nightly.history.rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, Impo
 from nightly.history.run_import import own_comparisons, read_run
 from nightly.history.schema import VERSION, HistoryError, copy_in_memory, insert, one_line
 from records import JsonObject
+from records.utc import utc_text
 
 __all__ = [
     "VERSION",
@@ -147,7 +148,7 @@ class History(Reader):
         Returns:
             The ids of the runs that were removed.
         """
-        before = None if older_than is None else f"{older_than:%Y-%m-%dT%H:%M:%SZ}"
+        before = None if older_than is None else utc_text(older_than)
         with self._change() as db:
             doomed = [row[0] for row in db.execute(_DOOMED, {"keep": keep, "before": before})]
             db.executemany("DELETE FROM run WHERE run_id = ?", [(run_id,) for run_id in doomed])
@@ -226,7 +227,7 @@ def _after(newest: str | None, created_utc: str) -> str | None:
     """A place one second after the newest night, where a new night's clock is not after it; else None."""
     if newest is None or newest < created_utc:
         return None
-    return f"{datetime.fromisoformat(newest).astimezone(UTC) + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}"
+    return utc_text(datetime.fromisoformat(newest) + timedelta(seconds=1))
 
 
 def _take_over(source: sqlite3.Connection, target: sqlite3.Connection) -> tuple[list[str], list[str]]:

@@ -8,14 +8,14 @@ from reporting.charts.scale import Scale, fitting, linear
 from reporting.charts.svg import Plot
 from reporting.escape import one_line
 from reporting.format import UNKNOWN, figure, interval, quantity, ratio, share, shown_interval
-from reporting.view import cell_of, concurrency_of, rounds_of
+from reporting.view import cell_of, rounds_of
 
 
 def scaling(draw: Draw) -> list[Chart]:
     """Throughput against the number in flight, a chart per workload that was run at two concurrencies or more."""
     by_workload: dict[str, list[tuple[int, JsonObject]]] = {}
     for row in draw.view.rows("performance"):
-        number = concurrency_of(row["scenario"])
+        number = row.get("concurrency")
         if row["metric"] == "output_tok_s" and number is not None:
             by_workload.setdefault(row["workload"], []).append((number, row["engines"]))
     return [

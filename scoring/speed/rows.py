@@ -45,9 +45,12 @@ def performance_rows(
 ) -> list[JsonObject]:
     """One row for each of the metrics that any engine has a figure for.
 
-    `engines` has the cell's rounds of each engine. A cell that searched a capacity has no other row.
+    `engines` has the cell's rounds of each engine. A cell that searched a capacity has no other row. `concurrency` of
+    a row is the number of requests that the load kept in flight; None for an open load, a sweep or a ramp.
     """
     rows = []
+    asked = {figures.steady.asked for rounds in engines.values() for _, figures in rounds}
+    concurrency = asked.pop() if len(asked) == 1 else None
     searched = any(figures.searched for rounds in engines.values() for _, figures in rounds)
     for metric in metrics:
         if (metric in CAPACITY) != searched:
@@ -61,6 +64,7 @@ def performance_rows(
                 "cell": cell,
                 "scenario": scenario,
                 "workload": workload,
+                "concurrency": concurrency,
                 "metric": metric,
                 "unit": unit,
                 "better": better,

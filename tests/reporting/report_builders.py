@@ -1,14 +1,16 @@
-"""Comparisons to report on: the examples that scoring made, and what can be done to them."""
+"""Comparisons to report on: what scoring makes of the reference run today, and what can be done to them."""
 
 from __future__ import annotations
 
-import copy
 import json
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from driver.judge import judge
 from scoring.metrics import WITHIN_RUN
+from tests.builders import reference_run
 
 HOSTILE = (
     "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\"'</style></title></textarea>"
@@ -19,17 +21,22 @@ HOSTILE = (
 
 
 @cache
-def _text(name: str) -> str:
-    return (Path(__file__).with_name(f"{name}.json")).read_text(encoding="utf-8")
+def _text(*, void: bool) -> str:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = reference_run(rounds=3, wrong_context=void).write(Path(scratch) / "reference")
+        return judge(folder, stamp="20260101T000000Z")[1].read_text(encoding="utf-8")
 
 
-def example(name: str = "example_comparison") -> dict[str, Any]:
-    """A fresh copy of an example."""
-    return copy.deepcopy(json.loads(_text(name)))
+def example() -> dict[str, Any]:
+    """A fresh comparison of the reference run, three rounds."""
+    comparison: dict[str, Any] = json.loads(_text(void=False))
+    return comparison
 
 
 def void_example() -> dict[str, Any]:
-    return example("example_void_comparison")
+    """A fresh comparison of the reference run with too small a context per slot: void."""
+    comparison: dict[str, Any] = json.loads(_text(void=True))
+    return comparison
 
 
 def one_round(comparison: dict[str, Any]) -> dict[str, Any]:

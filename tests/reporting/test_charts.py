@@ -58,9 +58,9 @@ def test_accuracy_points_are_the_quality_rows() -> None:
 def test_tokens_over_time_are_the_series_and_the_steady_window_is_shaded() -> None:
     comparison = example()
     page = html(comparison)
-    [row] = [
+    row = next(
         row for row in comparison["series"]["cells"] if (row["engine"], row["cell"]) == ("xserv", "single.perf-medium")
-    ]
+    )
     title = "Load over time, xserv, single.perf-medium"
     line, flight = [m for m in marks(page) if m.picture == title]
     drawn = [y for _, y in line.points]

@@ -153,7 +153,7 @@ def test_answers_are_as_good_worse_or_open() -> None:
     assert said(example(), "Answers")[0].startswith(
         "Whether the answers of xserv are as good as those of llama.cpp is not"
     )
-    assert "ask 824 problems (50 now)" in said(example(), "Next")[0]
+    assert "ask 1,011 problems (50 now)" in said(example(), "Next")[0]
     comparison["quality"] = []
     not_compared = ["Not compared: the run asked no workload whose answers are graded."]
     assert said(comparison, "Answers") == not_compared
@@ -173,7 +173,7 @@ def test_a_void_comparison_counts_the_places_where_a_check_failed() -> None:
 
 def test_it_says_whether_it_can_be_trusted() -> None:
     assert said(example(), "Trust") == [
-        "No check failed and 164 passed; 6 gave a warning or could not be made: “client and server agree” (5 times) and"
+        "No check failed and 247 passed; 6 gave a warning or could not be made: “client and server agree” (5 times) and"
         " “no swapping”."
     ]
     bare = found({"baseline": "a", "engines": {"a": {}}, "run_id": "r", "created": "now"})
@@ -186,7 +186,9 @@ def test_a_void_comparison_says_why_and_nothing_else() -> None:
         "VOID: 2 checks failed (context per slot, not cut at the context), so the figures prove nothing."
     )
     assert {label for label, _ in void.paragraphs} == {"Why", "Next"}
-    assert said(void_example(), "Why")[0] == "context per slot (llama.cpp): each slot has 1,024 tokens, 8,192 asked"
+    assert said(void_example(), "Why")[0] == (
+        "context per slot (llama.cpp): round 1: each slot has 1,024 tokens, 8,192 asked"
+    )
 
 
 @pytest.mark.parametrize("make", [example, void_example, lambda: one_round(example())])

@@ -160,7 +160,7 @@ def test_tables_copy_as_markdown_and_csv(browser: Any, pages: dict[str, str]) ->
         page.get_by_text("Copied as Markdown").wait_for(state="attached")
         text = page.evaluate("navigator.clipboard.readText()").splitlines()
         assert text[1].startswith("| --- | --- |")
-        assert text[2].startswith("| single / perf-medium | Output throughput | 95.1 tok/s | 56.5 tok/s | 0.594× |")
+        assert text[2].startswith("| single / perf-medium | Output throughput | 95.1 tok/s | 56.6 tok/s | 0.595× |")
         page.get_by_role("button", name="Copy answers as CSV").click()
         page.get_by_text("Copied as CSV").wait_for(state="attached")
         rows = page.evaluate("navigator.clipboard.readText()").splitlines()

@@ -26,8 +26,8 @@ def test_a_slower_candidate_is_a_failure_in_a_sentence_with_names_and_units() ->
     failure = speed.find("testcase/failure")
     assert failure is not None
     assert failure.text == (
-        "single.perf-medium: output throughput of xserv is 56.5 tok/s, of llama.cpp 95.1 tok/s;"
-        " speed ratio 0.594× (interval [0.592, 0.597]); slower."
+        "single.perf-medium: output throughput of xserv is 56.6 tok/s, of llama.cpp 95.1 tok/s;"
+        " speed ratio 0.595× (interval [0.592, 0.598]); slower."
     )
 
 
@@ -49,6 +49,6 @@ def test_a_cell_with_failed_requests_is_a_failure_that_names_them() -> None:
     assert found.get("failures") == "1"
     [failure] = found.iter("failure")
     assert str(failure.text) == (
-        "llama.cpp, single.perf-medium: 3 of 19 requests failed: 3 silence_timeout: no byte for 30 s"
+        "llama.cpp, single.perf-medium: 3 of 51 requests failed: 3 silence_timeout: no byte for 30 s"
     )
     assert suites(junit(example()))["requests"].get("failures") == "0"

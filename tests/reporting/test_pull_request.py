@@ -19,5 +19,7 @@ def test_a_long_sentence_on_trust_is_whole() -> None:
 
 def test_it_explains_the_ratio_and_the_dagger_where_there_is_one() -> None:
     assert HOW_TO_READ in pull_request(example()).replace("\\", "")
-    assert DAGGER_NOTE not in pull_request(example())
+    several_rounds = example()
+    several_rounds["performance"] = [row for row in several_rounds["performance"] if "perf" in row["workload"]]
+    assert DAGGER_NOTE not in pull_request(several_rounds)
     assert DAGGER_NOTE in pull_request(one_round(example()))

@@ -348,7 +348,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("not cut at the context", QUALITY, refused_as_too_long, "refused as too long"),
     ("cache cold", PERF, lambda r: perf(r, cached_tokens=31), "16 of 16 requests hit the cache"),
     ("fixed length obeyed", PERF, lambda r: perf(r, finish_reason="stop"), "16 of 16 answers"),
-    ("fixed length obeyed", PERF, lambda r: perf(r, completion_tokens=23), "23 instead of 24"),
+    ("fixed length obeyed", PERF, lambda r: perf(r, completion_tokens=23), "23 tokens instead of 24"),
     ("errors under the limit", QUALITY, one_error, "1 of 5 requests failed (aborted 1)"),
     ("never restarted", PERF, restarted, "fingerprint changed"),
     ("never restarted", QUALITY, engine_gone, "gone for 1"),
@@ -386,10 +386,9 @@ def test_a_doctored_run_fails_the_check_and_is_void(
     comparison = audited(run, tmp_path)
     row = row_of(comparison["audit"], check, "cand", cell)
     assert row["status"] == "fail", row
-    assert evidence.replace("23 instead", "23 tokens instead") in row["evidence"]
+    assert evidence in row["evidence"]
     assert comparison["verdict"]["void"] is True
     assert comparison["verdict"]["exit_code"] == 3
-    assert comparison["verdict"]["summary"].startswith("VOID: ")
     if check != "round complete":
         assert row_of(comparison["audit"], check, "base", cell)["status"] != "fail"
 

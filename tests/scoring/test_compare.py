@@ -78,7 +78,7 @@ def test_only_the_figures_that_were_named_beforehand_are_judged(tmp_path: Path) 
     run.profile["verdict"] = {"deciding": ["e2e_ms_p50"]}
     named = compare(run.write(tmp_path / "named"), created="now")
     assert {row["metric"] for row in named["performance"] if row["speed_ratio"]["cand"]["verdict"]} == {"e2e_ms_p50"}
-    assert "e2e_ms_p50: 0.49x" in named["verdict"]["summary"]
+    assert "e2e_ms_p50: 0.49x" in named["verdict"]["speed"][0]["text"]
 
 
 def test_a_difference_that_one_cell_alone_would_show_is_not_shown_among_many(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from driver.judge import judge
 from records import JsonObject
 from reporting.html.page import html
 from reporting.markdown import markdown
@@ -94,9 +96,9 @@ def sweep_run() -> RunBuilder:
 
 
 def test_a_sweep_is_compared_level_by_level(tmp_path: Path) -> None:
-    comparison = compare(sweep_run().write(tmp_path / "run"), created="now")
+    comparison, path = judge(sweep_run().write(tmp_path / "run"))
     assert not comparison["verdict"]["void"], comparison["verdict"]["reasons"]
-    validator("comparison").validate(comparison)
+    validator("comparison").validate(json.loads(path.read_text()))
     rows = {(row["level"], row["metric"]): row for row in comparison["steps"]}
     assert rows[1.0, "tpot_ms_p50"]["speed_ratio"]["cand"]["value"] == pytest.approx(1, rel=0.02)
     assert rows[4.0, "tpot_ms_p50"]["speed_ratio"]["cand"]["value"] == pytest.approx(0.25, rel=0.02)
