@@ -82,7 +82,31 @@ SMALL = (
 )  # fmt: skip
 """Faults as people make them. The others of cosmic-ray (`/` for `<<`) raise a TypeError and die of themselves."""
 
-EQUIVALENT: dict[tuple[str, str], str] = {}
+EQUIVALENT: dict[tuple[str, str], str] = {
+    ("scoring/statistics/answers_gate.py", 'verdict = "regression" if difference <= 0 else "improved"'): (
+        "a difference of 0 never exceeds the margin"
+    ),
+    ("scoring/statistics/family.py", "p_adjusted, open_claims, rejecting = -1.0, family, True"): (
+        "the first step takes the larger one of it and a p-value, which is 0 or more"
+    ),
+    ("scoring/statistics/intervals.py", "return 0.5 if abs(distance) < _NO_SPREAD else float(distance <= 0)"): (
+        "a distance of 0 has taken the other branch"
+    ),
+    (
+        "scoring/statistics/proportions.py",
+        "return 0.0 if abs(numerator) <= 1e-9 else math.copysign(math.inf, numerator)",
+    ): "counts less n d, which is off from 0 by rounding or by far more",
+    ("scoring/statistics/sequential.py", "low, high = 0.0, 11.0"): (
+        "beyond z = 11 lies 4e-28, less than any level that a look is given"
+    ),
+    ("scoring/statistics/verdict.py", 'outcome = "above" if evidence.estimate >= 0 else "below"'): (
+        "an estimate of 0 has p = 1 and is never rejected"
+    ),
+    (
+        "scoring/statistics/verdict.py",
+        "for (evidence, _), difference, equivalence in zip(family, differences, equivalences, strict=False):",
+    ): "`holm` gives as many steps as it takes p-values",
+}  # fmt: skip
 """(module, the changed line without its indent): why the mutant does what the module does."""
 
 
@@ -169,8 +193,15 @@ def _sample(session: Path, source: str, seed: str, each: int) -> None:
 
 
 def _idle_parts(tree: ast.Module) -> Iterable[tuple[tuple[int, int], tuple[int, int]]]:
-    """Start and end, (line, column), of annotations, which nothing evaluates, and of decorators (slots, caches)."""
+    """Start and end, (line, column), of what changes no result.
+
+    They are annotations, which nothing evaluates, decorators (slots, caches), and the `*` before keyword arguments.
+    """
     for node in ast.walk(tree):
+        if isinstance(node, ast.arguments) and node.kwonlyargs and not node.vararg:
+            last, first = (node.posonlyargs + node.args)[-1:], node.kwonlyargs[0]
+            for before in last:
+                yield (before.end_lineno or 0, before.end_col_offset or 0), (first.lineno, first.col_offset)
         decorators = getattr(node, "decorator_list", [])
         for part in (getattr(node, "annotation", None), getattr(node, "returns", None), *decorators):
             if isinstance(part, ast.expr):

@@ -20,7 +20,10 @@ NO_STREAM_NS = 1_000_000
 HELD_BACK_NS_PER_TOKEN = 250_000
 """No engine makes a token of one stream in less (0.25 ms). The kernel stamps a held-back answer over several ms."""
 HELD_BACK_TOKENS = 4
-"""Fewer tokens can arrive that close together in a true stream, such as those of one speculative step."""
+"""Fewer tokens can arrive that close together in a true stream, such as those of one speculative step.
+
+At HELD_BACK_NS_PER_TOKEN they arrive within NO_STREAM_NS.
+"""
 HELD_BACK_SHARE = 0.25
 """A held-back answer streams for less than this share of its TTFT, which is the time in which it was made."""
 EVENT_SHARE = 0.10
@@ -111,7 +114,7 @@ def tokens_after_first(record: Record) -> int | Withheld:
 def _held_back(record: Record, after: int) -> bool:
     """Whether the engine made the whole answer before it sent its first token, to judge by `after` further tokens."""
     first, last, sent = record.first_token_ns, record.last_token_ns, record.sent_ns
-    if first is None or last is None or sent is None or after + 1 < HELD_BACK_TOKENS:
+    if first is None or last is None or sent is None:
         return False
     span = last - first
     return span < HELD_BACK_NS_PER_TOKEN * after and span < HELD_BACK_SHARE * (first - sent)

@@ -17,9 +17,6 @@ class Interval:
     def holds(self, value: float) -> bool:
         return self.low <= value <= self.high
 
-    def within(self, low: float, high: float) -> bool:
-        return low <= self.low and self.high <= high
-
     def as_list(self) -> list[float]:
         return [self.low, self.high]
 
@@ -48,7 +45,7 @@ class StudentEstimate:
 
     def p_difference(self) -> float:
         """Two-sided p-value of "there is no difference"."""
-        return min(1.0, 2 * self._upper_tail(abs(self.estimate)))
+        return 2 * self._upper_tail(abs(self.estimate))
 
     def p_equivalence(self, margin: float) -> float:
         """p-value of "the difference is `margin` or more, either way": the larger of the two one-sided tests."""

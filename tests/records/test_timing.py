@@ -76,6 +76,20 @@ def test_three_tokens_of_one_step_are_no_held_back_answer() -> None:
     assert timing(stream(400, 400.6, 401.2, tokens=3)).tpot_ms == pytest.approx(0.6)
 
 
+@pytest.mark.parametrize("at_ms", [(10, 20, 45), (5, 20, 30), (10, 30, 20)])
+def test_events_after_the_end_before_the_send_or_backwards_are_out_of_order(at_ms: tuple[int, ...]) -> None:
+    record = request(6, 40, chunks_ms=(10, 20, 30), tokens=3)
+    assert timing(record).withheld is None
+    record.chunk_ns = [int(at * 1e6) for at in at_ms]
+    assert timing(record).withheld is Withheld.OUT_OF_ORDER
+    assert timing(record).ttft_ms is None
+
+
+def test_one_event_of_unknown_tokens_may_be_one_token_and_two_at_once_are_no_stream() -> None:
+    assert timing(stream(400, tokens=None)).withheld is Withheld.TOKENS_UNKNOWN
+    assert timing(stream(400, 400.5, tokens=None)).withheld is Withheld.NO_STREAM
+
+
 def test_tpot_divides_by_the_tokens_after_the_first_event_where_they_are_known() -> None:
     # A token every 5 ms, sixteen to an event: only 48 of 63 intervals lie between the first and the last stamp.
     record = stream(80, 160, 240, 320, tokens=64, chunk_tokens=[16] * 4)

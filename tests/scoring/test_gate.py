@@ -10,6 +10,7 @@ from math import exp, log, sqrt
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from scoring.statistics.gate import (
     Decision,
@@ -60,6 +61,7 @@ def test_one_night_is_held_against_a_prediction_interval_for_all_figures_togethe
     inside, outside = exp(-half + 0.001), exp(-half - 0.001)
     decision = decide(eight(), [100 * inside], figures=figures, **RULES)
     assert decision.verdict == "ok"
+    assert decision.evidence == "tonight against 8 nights; nights differ by 1.9% (sd)"
     assert decision.limit == pytest.approx(exp(-half), rel=1e-3)
     assert decision.ci == pytest.approx((inside * exp(-half), inside * exp(half)), rel=1e-3)
     assert decide(eight(), [100 * outside], figures=figures, **RULES).verdict == "regression"
@@ -78,6 +80,27 @@ def test_several_nights_show_what_one_cannot(recent: int, cycle: float) -> None:
         if decision.fails:
             assert decision.recent == recent
             assert decision.ratio == pytest.approx(exp(-mean))
+            assert decision.evidence.startswith(f"the last {recent} nights against 8 nights; ")
+
+
+@pytest.mark.parametrize("recent", [10, 14])
+def test_two_weeks_show_a_creeping_loss(recent: int) -> None:
+    nights = [night(100 * exp(-0.02 * (-1) ** place)) for place in range(20)]
+    # Twenty nights 2% off their mean and the prior of five: 24 degrees of freedom; error 1% times 0.15.
+    sd = sqrt((5 * 0.015**2 + 20 * 0.02**2) / 24)
+    half = stats.t.isf(0.01 * 0.15, 24) * sd * sqrt(1 / recent + 1 / 20)
+    for mean, verdict in ((half + 0.0005, "regression"), (half - 0.0005, "ok")):
+        # The last three lose just more than the threshold, the others the rest: no shorter window is certain of it.
+        last = [(mean * recent - 3 * 0.0305) / (recent - 3)] * (recent - 3) + [0.0305] * 3
+        earlier = [*nights, *(night(100 * exp(-loss), joins=False) for loss in last[:-1])]
+        decision = decide(earlier, [100 * exp(-last[-1])], **RULES)
+        assert decision.verdict == verdict
+        if decision.fails:
+            assert decision.recent == recent
+
+
+def test_one_night_alone_is_named_as_the_baseline() -> None:
+    assert decide([night(100)], [100.0], **RULES).evidence == "tonight against 1 night; nights differ by 1.5% (sd)"
 
 
 @pytest.mark.parametrize(
@@ -143,10 +166,10 @@ def test_a_fall_to_zero_is_a_regression_and_the_unknown_is_not_judged(
 @pytest.mark.parametrize("nights", [1, 2])
 def test_a_regression_is_mended_once_the_old_level_is_100_000_times_likelier(nights: int) -> None:
     baseline = [each.rounds for each in eight()]
-    # log odds of n nights on the old level: n * loss^2 / (2 sd^2)
-    loss = sqrt(2 * SD**2 * log(1e5) / nights)
-    for factor, verdict in ((1.01, "ok"), (0.99, "regression")):
-        slow = [(100 * exp(-loss * factor),)] * 4
+    for odds, verdict in ((100_000.5, "ok"), (99_999.5, "regression")):
+        # log odds of n nights on the old level: n * loss^2 / (2 sd^2)
+        loss = sqrt(2 * SD**2 * log(odds) / nights)
+        slow = [(100 * exp(-loss),)] * 4
         decision = still_regressed(baseline, [*slow, *[(100.0,)] * nights], **RULES)
         assert decision.verdict == verdict
         assert decision.recent == (nights if verdict == "ok" else 4 + nights)

@@ -1,6 +1,7 @@
 """The nightly gate on answers: paired where it can be, and never beyond the parity margin by chance alone."""
 
 import pytest
+from scipy import stats
 
 from scoring.statistics.answers_gate import decide_answers
 from scoring.statistics.proportions import paired_difference
@@ -22,6 +23,16 @@ def test_several_samples_a_problem_are_clustered_by_problem() -> None:
     worse = [(0.75, 0.25)] * 20 + [(1.0, 0.75)] * 10
     assert decide_answers((70, 120), (70, 120), same, 2.0).verdict == "ok"
     assert decide_answers((90, 120), (42, 120), worse, 2.0).verdict == "regression"
+
+
+def test_a_mean_loss_whose_clustered_interval_holds_0_is_none() -> None:
+    # Ten of twenty problems changed by a half, six down and four up: mean -0.05, standard error about 0.08.
+    mixed = [(1.0, 0.5)] * 6 + [(0.5, 1.0)] * 4 + [(1.0, 1.0)] * 10
+    decision = decide_answers((36, 40), (34, 40), mixed, 2.0)
+    assert decision.verdict == "ok"
+    assert decision.evidence == "mean over 20 problems, interval clustered by problem"
+    changes = [now - was for was, now in mixed]
+    assert decision.ci == pytest.approx(stats.t.interval(0.99, 19, -0.05, stats.sem(changes)))
 
 
 def test_fewer_than_six_problems_that_changed_are_no_regression_as_in_the_exact_test() -> None:

@@ -70,3 +70,44 @@ def test_two_rounds_or_no_recorded_order_cannot_be_checked() -> None:
 
 def test_exploratory_figures_are_not_looked_at() -> None:
     assert order_row([row(figures(time=0.03))], ORDER, ["a", "b"], ["ttft_ms_p50"])["status"] == "not_applicable"
+
+
+def exact(time: float) -> dict[str, Any]:
+    return figures(time=time, noise=0.0)
+
+
+def test_a_trend_without_noise_is_certain_and_no_trend_is_none() -> None:
+    slope, p = trend(exact(0.02), ORDER, TIME) or (0.0, 1.0)
+    assert [slope, p] == pytest.approx([0.02, 0.0])
+    slope, p = trend(exact(0.0), ORDER, TIME) or (1.0, 0.0)
+    assert [slope, p] == pytest.approx([0.0, 1.0], abs=1e-12)
+
+
+def test_the_warning_names_slope_share_and_how_many_more() -> None:
+    rows = [row(exact(0.02), name) for name in ("m1", "m2")]
+    evidence = order_row(rows, ORDER, ["a", "b"], ["m1", "m2"])["evidence"]
+    # exp(0.02) - 1 is 2.02%, of two figures; the place in the round follows from neither.
+    assert evidence.startswith("m1 of single.perf-short follows the time: +2% from one engine start to the next (p = 0")
+    assert "over 4 tests; 1 more)" in evidence
+    alone = order_row(rows[:1], ORDER, ["a", "b"], ["m1"])["evidence"]
+    assert "over 2 tests);" in alone
+    placed = order_row([row(figures(place=0.1, noise=0.0))], ORDER, ["a", "b"], ["output_tok_s"])["evidence"]
+    assert "follows the place in the round: +11% a round's half" in placed
+    calm = order_row([row(figures(seed=2))], ORDER, ["a", "b"], ["output_tok_s"])
+    assert (calm["status"], calm["evidence"][:7]) == ("pass", "neither")
+
+
+def test_a_figure_of_zero_and_a_round_that_is_missing_are_left_out() -> None:
+    engines = figures(time=0.02, noise=0.001)
+    engines["a"]["rounds"]["4"] = 0.0
+    engines["b"]["rounds"]["1"] = None
+    logs = [
+        (place, engine, math.log(engines[engine]["rounds"][str(number)]))
+        for place, (engine, number) in enumerate(ORDER)
+        if engines[engine]["rounds"][str(number)]
+    ]
+    design = np.array([[place, engine == "a", engine == "b"] for place, engine, _ in logs], dtype=float)
+    fit = np.linalg.lstsq(design, np.array([log for *_, log in logs]), rcond=None)[0]
+    found = trend(engines, ORDER, TIME)
+    assert found is not None
+    assert found[0] == pytest.approx(fit[0])

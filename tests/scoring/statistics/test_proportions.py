@@ -92,3 +92,14 @@ def test_equivalence_of_a_table_is_two_one_sided_score_tests() -> None:
     # The 90% interval just fits a margin as wide as its farther end: there the larger p is 5%.
     assert table.p_equivalence(max(-narrow.low, narrow.high)) == pytest.approx(0.05, abs=1e-6)
     assert table.p_equivalence(0.02) < 0.05 < table.p_equivalence(0.003)
+
+
+def test_without_a_discordant_pair_the_score_is_that_of_the_binomial_null() -> None:
+    # q is 0 then: -n d over the root of n d (1 - d).
+    assert s.PairedTable(0, 0, 30).score(0.01) == pytest.approx(-math.sqrt(30 * 0.01 / 0.99))
+    assert s.PairedTable(0, 0, 30).score(0.0) == 0.0
+
+
+@pytest.mark.parametrize(("won", "lost", "n", "share"), [(3, 2, 30, 6 / 32), (0, 0, 30, 1 / 32), (5, 0, 8, 6 / 10)])
+def test_the_share_of_discordant_problems_is_never_zero(won: int, lost: int, n: int, share: float) -> None:
+    assert s.discordance(won, lost, n) == pytest.approx(share)

@@ -106,3 +106,55 @@ def test_the_normal_shortcut_has_the_bootstrap_s_distribution() -> None:
     slow = tokens[chosen].sum(axis=1) / busy[chosen].sum(axis=1)
     assert fast.mean() == pytest.approx(slow.mean(), rel=0.001)
     assert fast.std() == pytest.approx(slow.std(), rel=0.08)
+
+
+class Recorder:
+    """Stands for the random generator, and notes which distribution is drawn from."""
+
+    def beta(self, a: float, b: float, size: int) -> s.Floats:
+        self.drawn = (a, b, size)
+        return np.full(size, a / (a + b))
+
+    def normal(self, mean: float, sd: float, size: int) -> s.Floats:
+        self.drawn = (mean, sd, size)
+        return np.full(size, mean)
+
+
+@pytest.mark.parametrize(("quantile", "rank"), [(0.5, 401), (0.9, 721), (0.99, 793), (1.0, 801), (0.0, 1)])
+def test_the_rank_shortcut_draws_the_uniform_order_statistic(quantile: float, rank: int) -> None:
+    # Rank k of n uniform values is Beta(k, n + 1 - k) (David and Nagaraja, Order Statistics, 2.1).
+    rng, values = Recorder(), np.arange(801.0)[::-1].copy()
+    draws = s.bootstrap_quantile(values, quantile, rng)  # type: ignore[arg-type]
+    assert rng.drawn == (rank, 802 - rank, 2000)
+    assert draws.tolist() == [int(801 * rank / 802)] * 2000
+
+
+def test_the_normal_shortcut_draws_around_the_point_with_the_standard_error_of_its_residuals() -> None:
+    rng = Recorder()
+    values, weights = np.tile([2.0, 6.0], 300), np.tile([1.0, 3.0], 300)
+    s.bootstrap_mean(values, rng)  # type: ignore[arg-type]
+    assert rng.drawn == pytest.approx((4.0, 2.0 / math.sqrt(600), 2000))
+    s.bootstrap_mean(values + np.tile([0.5, -0.5], 300), rng, weights)  # type: ignore[arg-type]
+    # The ratio stays 2; the residuals are 0.5 and -0.5, the mean weight 2.
+    assert rng.drawn == pytest.approx((2.0, 0.5 / (2 * math.sqrt(600)), 2000))
+
+
+@pytest.mark.parametrize(("n", "drawn"), [(499, True), (500, False)])
+def test_values_are_drawn_one_by_one_below_500(n: int, drawn: bool) -> None:
+    rng = np.random.default_rng(1)
+    values = np.arange(float(n))
+    assert len(s.bootstrap_quantile(values, 0.5, rng)) == len(s.bootstrap_mean(values, rng)) == 2000
+    # A mean of values drawn one by one is a multiple of 1 / n.
+    multiples = s.bootstrap_mean(values, rng) * n
+    assert bool(np.allclose(multiples, multiples.round(), rtol=0, atol=1e-6)) is drawn
+
+
+def test_the_interval_of_draws_leaves_as_many_on_either_side() -> None:
+    draws = np.arange(1001.0)
+    assert s.percentile_interval(draws).as_list() == pytest.approx([25.0, 975.0])
+    assert s.percentile_interval(draws, 0.8).as_list() == pytest.approx([100.0, 900.0])
+
+
+def test_the_geometric_mean_of_one_value_is_that_value_to_the_last_digit() -> None:
+    assert s.geometric_mean([0.1]) == 0.1
+    assert s.geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
