@@ -31,6 +31,7 @@ from reporting.format import (
     share_with_interval,
     shown_interval,
 )
+from reporting.machine import MACHINE_COLUMNS, MACHINE_LEAD, machine_facts
 from reporting.next_steps import step_of
 from reporting.terms import spelled_out
 from reporting.view import View, cell_of
@@ -65,6 +66,7 @@ def _render(view: View, rows: int) -> str:
         _time(view, rows),
         _audit(view, rows),
         _failed(view, rows),
+        _machine(view, rows),
         _what_ran(view),
         _reproduce(view),
     ]
@@ -283,6 +285,14 @@ def _graded(engine: JsonObject | None) -> str:
         return UNKNOWN
     answer = engine.get("answer")
     return f"{'right' if engine.get('correct') else 'wrong'}: {md(answer, 60) if answer is not None else 'no answer'}"
+
+
+def _machine(view: View, rows: int) -> str:
+    """The machine under each engine, cell by cell; empty where it was not sampled."""
+    body = [[md(f.cell), md(f.engine), *(md(value, 100) for value in f.values)] for f in machine_facts(view)]
+    if not body:
+        return ""
+    return f"## The machine\n\n{MACHINE_LEAD}\n\n{_table(['cell', 'engine', *MACHINE_COLUMNS], body, rows, numeric=2)}"
 
 
 def _what_ran(view: View) -> str:

@@ -27,6 +27,7 @@ from reporting.format import (
     share_with_interval,
     shown_interval,
 )
+from reporting.machine import MACHINE_COLUMNS, machine_facts
 from reporting.view import View, cell_of
 
 _STYLES = {"faster": "green", "better": "green", "slower": "red", "worse": "red", "inconclusive": "yellow"}
@@ -72,6 +73,9 @@ def lines(comparison: JsonObject) -> str:
         parts = [f"{safe(e)} {_accuracy(row['engines'].get(e))}" for e in view.engines]
         parts += [_difference(row, candidate) for candidate in view.candidates]
         text.append(f"answers  {safe(row['workload'])}  {count(row['n'], 'problem')}  " + "  ".join(parts))
+    for facts in machine_facts(view):
+        values = "  ".join(f"{name} {safe(value)}" for name, value in zip(MACHINE_COLUMNS, facts.values, strict=True))
+        text.append(f"machine  {safe(facts.cell)}  {safe(facts.engine)}  {values}")
     text += [f"audit  {status}  {where}{evidence}" for status, where, evidence in _open_checks(view)]
     if view.failed_requests:
         text.append(f"errors  {count(len(view.failed_requests), 'request')} failed")
@@ -103,6 +107,7 @@ def _colored(view: View, width: int, height: int) -> str:
             label = "  difference" if len(view.candidates) == 1 else f"  {safe(candidate, 30)}, difference"
             facts.append((Text(label), Text(_difference(row, candidate), style=_STYLES.get(verdict, ""))))
         console.print(_labelled(facts))
+    _print_machine(view, console)
     counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in view.audit_counts.items())
     console.print()
     console.print(Text(f"audit: {counts or 'no checks'}", style="dim"))
@@ -118,6 +123,26 @@ def _colored(view: View, width: int, height: int) -> str:
         console.print()
         console.print(first_line)
     return out.getvalue().rstrip("\n")
+
+
+def _print_machine(view: View, console: Console) -> None:
+    """The machine under each engine: as many columns as fit; the first four say whether it was left alone."""
+    if not (facts := machine_facts(view)):
+        return
+    console.print()
+    for columns in range(len(MACHINE_COLUMNS), 3, -1):
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("machine under", no_wrap=True)
+        for name in MACHINE_COLUMNS[:columns]:
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in facts:
+            table.add_row(Text(f"{safe(row.cell, 40)} {safe(row.engine, 30)}"), *map(Text, row.values[:columns]))
+        if console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width:
+            console.print(table)
+            return
+    for row in facts:
+        console.print(Text(f"machine under {safe(row.cell, 40)} {safe(row.engine, 30)}", style="dim"))
+        console.print(Text(f"  slowed down {row.values[MACHINE_COLUMNS.index('slowed down')]}"))
 
 
 def _labelled(facts: list[tuple[Text, Text]]) -> Table:

@@ -53,6 +53,7 @@ from reporting.format import (
 from reporting.html.cards import cards
 from reporting.html.problems import flip_grids, problems
 from reporting.html.speed_table import SpeedTable
+from reporting.machine import MACHINE_COLUMNS, MACHINE_LEAD, machine_facts
 from reporting.next_steps import step_of
 from reporting.terms import DEFINITIONS, explained
 from reporting.view import View, cell_of
@@ -87,6 +88,9 @@ def html(comparison: JsonObject) -> str:
         commands=commands(view),
         capacity=capacity_facts(view),
         capacity_lead=capacity_lead(view),
+        machine=machine_facts(view),
+        machine_columns=MACHINE_COLUMNS,
+        machine_lead=MACHINE_LEAD,
         cancellation_lead=CANCELLATION_LEAD,
         cancellation=cancellation_notes(view),
         errors=failures(view.failed_requests),
