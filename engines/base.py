@@ -155,6 +155,10 @@ class Engine(ABC):
         """How the program was made (source, flags, compiler, hash), where that is known."""
         return None
 
+    def slots_in_log(self, log: Path) -> int | None:
+        """The slots that its log says it has, for an engine that answers no question about them. None: not said."""
+        return None
+
     def log_findings(self, log: Path) -> dict[str, Any]:
         """What the engine's log says that belongs in the report."""
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,3 +28,12 @@ def free_at(folder: Path) -> tuple[Path, int]:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder, shutil.disk_usage(folder).free
+
+
+def number_in(log: Path, pattern: re.Pattern[str]) -> int | None:
+    """The number that the pattern's first group has in the first line of a log that it matches; None without one."""
+    try:
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            return next((int(found[1]) for line in lines if (found := pattern.search(line))), None)
+    except OSError:
+        return None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from engines.base import ReadBack
+from engines.files import number_in
 from engines.python_tool import environment, require_tool
 from engines.safetensors import SafetensorsEngine
+
+_SLOTS = re.compile(r"non-default args: .*'max_num_seqs': (\d+)")
+"""What it understood of its command line: no answer of the server says it."""
 
 
 class Vllm(SafetensorsEngine):
@@ -51,6 +56,9 @@ class Vllm(SafetensorsEngine):
             model=Path(root).name if root else served.get("id"),
             context_per_slot=served.get("max_model_len"),
         )
+
+    def slots_in_log(self, log: Path) -> int | None:
+        return number_in(log, _SLOTS)
 
     def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"repetition_penalty" if name == "repeat_penalty" else name: value for name, value in asked.items()}

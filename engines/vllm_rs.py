@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from functools import cached_property
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from engines.base import EngineError, ReadBack
+from engines.files import number_in
 from engines.machine.cuda_code import cuda_code
 from engines.python_tool import environment, require_tool
 from engines.safetensors import SafetensorsEngine
@@ -19,6 +21,7 @@ from engines.telemetry.gpu import gpu_inventory
 _LIBRARIES = ("libcublas.so.12", "libcublasLt.so.12", "libcurand.so.10")
 """The wheel opens these by name at run time; it does not bring them."""
 _NO_PENALTY = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repeat_penalty": 1.0}
+_SLOTS = re.compile(r"scheduling limits \[(\d+) seqs")
 _GREEDY_TEMPERATURE = 1e-8
 _CACHE_BYTES = 4 * 2**30
 """The driver keeps what it translated from PTX; the default limit is too small for all of it."""
@@ -119,6 +122,9 @@ class VllmRs(SafetensorsEngine):
             model=served.get("id"),
             context_per_slot=served.get("max_model_len"),
         )
+
+    def slots_in_log(self, log: Path) -> int | None:
+        return number_in(log, _SLOTS)
 
     def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Greedy as this engine understands it, and no penalty that does nothing.

@@ -1,15 +1,17 @@
 """An independent streaming client: a thread and a blocking socket for each user, arrivals dated by the read.
 
     python benchmarks/gpu/bare_client.py URL USERS REQUESTS MAX_TOKENS PROMPTS.jsonl
+    python benchmarks/gpu/bare_client.py --hook               # as a hook after a cell: the same load once more
     python benchmarks/gpu/bare_client.py --capture FOLDER     # the same figures from a capture of the product
 
 It shares no code with the product's load client. It counts an event with text as one token, which is right for engines
-that send one token per event. Prints median TTFT and TPOT.
+that send one token per event; it prints how many events an answer had. Prints median TTFT and TPOT.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import statistics
 import sys
@@ -17,20 +19,24 @@ import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
-EXTRAS = {"ignore_eos": True, "thinking": False, "chat_template_kwargs": {"enable_thinking": False}}
+# Greedy decoding in the words of each engine: vllm.rs takes a temperature of 0 as none.
+FIELDS = {
+    "temperature": 1e-8,
+    "top_k": 1,
+    "ignore_eos": True,
+    "thinking": False,
+    "chat_template_kwargs": {"enable_thinking": False},
+    "cache_prompt": False,
+}
+HOOK_USERS = (1, 4, 8)
+"""As a hook, it measures cells of so many users, and leaves the others."""
 
 
-def ask(host: str, port: int, messages: list[dict[str, str]], max_tokens: int) -> tuple[float, list[float]]:
+def ask(host: str, port: int, model: str, messages: list[dict[str, str]], max_tokens: int) -> tuple[float, list[float]]:
     """One request on a connection of its own: when it was sent, and when each event with text arrived."""
-    body = {
-        "model": "default",
-        "messages": messages,
-        "max_tokens": max_tokens,
-        "stream": True,
-        "temperature": 0,
-        **EXTRAS,
-    }
+    body = {"model": model, "messages": messages, "max_tokens": max_tokens, "stream": True, **FIELDS}
     data = json.dumps(body).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\nConnection: close\r\n"
     arrivals: list[float] = []
@@ -57,6 +63,8 @@ def has_text(event: bytes) -> bool:
 def measure(url: str, users: int, requests: int, max_tokens: int, prompts: Path) -> None:
     """Closed loop of `users` threads over the first prompts of a file."""
     host, port = urlsplit(url).hostname or "127.0.0.1", urlsplit(url).port or 80
+    with urlopen(f"{url}/v1/models") as answer:
+        model = json.load(answer)["data"][0]["id"]
     rows = [json.loads(line) for line in prompts.read_text(encoding="utf-8").splitlines()]
     work = iter([row["messages"] for row in rows if row.get("pool") != "warmup"][:requests])
     results: list[tuple[float, list[float]]] = []
@@ -68,7 +76,7 @@ def measure(url: str, users: int, requests: int, max_tokens: int, prompts: Path)
                 messages = next(work, None)
             if messages is None:
                 return
-            results.append(ask(host, port, messages, max_tokens))
+            results.append(ask(host, port, model, messages, max_tokens))
 
     threads = [threading.Thread(target=user) for _ in range(users)]
     for thread in threads:
@@ -81,11 +89,21 @@ def measure(url: str, users: int, requests: int, max_tokens: int, prompts: Path)
     )
 
 
+def hook() -> None:
+    """Measure the engine of a cell that has just ended, with its users, prompts and answers."""
+    folder = Path(os.environ["ENGINEBENCH_FOLDER"])
+    scenario, _, workload = os.environ["ENGINEBENCH_CELL"].partition(".")
+    users = int(scenario.rpartition("_")[2]) if "_" in scenario else 1
+    if users in HOOK_USERS and workload.startswith("perf"):
+        prompts = folder.parents[2] / "workloads" / f"{workload}.jsonl"
+        measure(os.environ["ENGINEBENCH_URL"], users, 3 * users, 256, prompts)
+
+
 def show(rows: list[tuple[float, float, int]], label: str = "") -> None:
-    """Medians of (TTFT s, TPOT s, tokens)."""
+    """Medians of (TTFT s, TPOT s, events with text)."""
     ttft, tpot, tokens = (statistics.median(column) for column in zip(*rows, strict=True))
     print(
-        f"{label}n={len(rows)} TTFT p50 {ttft * 1e3:.1f} ms, TPOT p50 {tpot * 1e3:.4f} ms, {tokens:.0f} tokens",
+        f"{label}n={len(rows)} TTFT p50 {ttft * 1e3:.1f} ms, TPOT p50 {tpot * 1e3:.4f} ms, {tokens:.0f} events",
         flush=True,
     )
 
@@ -106,5 +124,7 @@ def captured(folder: Path) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "--capture":
         captured(Path(sys.argv[2]))
+    elif sys.argv[1] == "--hook":
+        hook()
     else:
         measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Unpacks the engines that came along in .gpu/ (vllm.tar.xz, vllm_rs.tar.xz; packed by pack.sh) and makes their launchers:
+# Unpacks the engines that came along in .gpu/ (vllm.tar.xz, vllm_rs.tar.xz; packed by pack.py) and makes their launchers:
 # $WORK/bin/vllm, and $WORK/bin/vllm-rs-python, a Python that has the wheel vllm-rs and CUDA 13's libraries under the names
 # of CUDA 12 that it opens.
 source "$(dirname "$0")/common.sh"
@@ -17,7 +17,6 @@ if [ -e .gpu/vllm.tar.xz ] && [ ! -e "$WORK/vllm/.done" ]; then
 fi
 if [ -e .gpu/vllm_rs.tar.xz ] && [ ! -e "$WORK/vllm_rs/.done" ]; then
   mkdir -p "$WORK/vllm_rs/lib" && tar xJf .gpu/vllm_rs.tar.xz -C "$WORK/vllm_rs"
-  [ -d .gpu/vllm_rs.dist-info ] && cp -r .gpu/vllm_rs.dist-info "$WORK/vllm_rs/vllm_rs-0.8.12.dist-info"
   chmod +x "$WORK/vllm_rs/vllm_rs/runner"
   cuda=$("$PY" -c 'import glob, os, site
 print(next((os.path.dirname(f) for p in site.getsitepackages() for f in glob.glob(p + "/nvidia/**/libcublas.so.1*", recursive=True)), "/usr/local/cuda/lib64"))')

@@ -43,17 +43,19 @@ def open_manifest(
 
     `commands` are the command lines that make the run and its comparison again.
 
-    The profile of a run that has measured nothing yet may change: the probe may have rejected it.
+    The profile of a run that has measured nothing yet may change: the probe may have rejected it. Its time always may:
+    it says when to stop, not what is measured.
 
     Raises:
         BenchError: the run was begun with another profile (exit code 2), or its manifest cannot be read.
     """
     if folder.manifest.exists():
         manifest = _read_manifest(folder)
+        asked = {"profile": profile.model_dump(mode="json"), "profile_sha256": profile_sha256(profile)}
         if has_records(folder):
             _require_same(folder, manifest, profile, workloads)
+            manifest |= asked if profile.time != manifest["profile"].get("time") else {}
         else:
-            asked = {"profile": profile.model_dump(mode="json"), "profile_sha256": profile_sha256(profile)}
             manifest |= asked | {"order": _order(profile), "workloads": workloads, "host": describe_host()}
         # An earlier version wrote the secrets down.
         manifest["profile"] = shown_profile(manifest["profile"])
@@ -108,7 +110,7 @@ def _require_same(folder: RunFolder, manifest: JsonObject, profile: Profile, wor
         )
     # Neither rejected nor reported: the key may have changed since.
     before, now = (shown_profile(each) for each in (_as_of_today(manifest["profile"]), profile.model_dump(mode="json")))
-    if changed := first_difference(before, now):
+    if changed := first_difference(before | {"time": None}, now | {"time": None}):
         raise BenchError(
             f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
             " or use another --run-id",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 from driver.errors import BenchError, Stopped
 from driver.profile.read import EngineSection, Profile
@@ -41,7 +42,10 @@ def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, 
     display.say(f"{life.engine.name} round {life.round}: starting {life.engine.kind}")
     all_ok = True
     with _up(engine, life.engine, folder, state) as alive:
-        state["readback"] = engine.read_back().to_dict()
+        told = engine.read_back()
+        if told.slots is None:
+            told = replace(told, slots=engine.slots_in_log(folder.server_log))
+        state["readback"] = told.to_dict()
         sampling = profile.sampling.model_dump(exclude_none=True)
         probes = {
             endpoint: probe(

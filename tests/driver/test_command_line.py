@@ -168,6 +168,19 @@ def test_a_run_that_measured_nothing_goes_on_with_a_changed_profile(capsys: Caps
     assert manifest["profile"]["cells"][0]["max_tokens"] == 5 and len(manifest["resumed_utc"]) == 1
 
 
+def test_a_run_whose_time_is_up_may_get_more(capsys: Capsys) -> None:
+    assert cli(["run", timed := profile(), "--run-id", "r"]) == 4
+    measured()
+    before = read_json(Path("bench-out/r/run.json"))
+    text = Path(timed).read_text()
+    Path(timed).write_text(f'time = "20m"\n{text}')
+    # It goes on, and so meets the server that is not there.
+    assert cli(["run", timed, "--run-id", "r"]) == 4
+    after = read_json(Path("bench-out/r/run.json"))
+    assert (before["profile"]["time"], after["profile"]["time"]) == (None, "20m")
+    assert before["profile_sha256"] != after["profile_sha256"]
+
+
 def test_a_run_is_finished_only_with_the_profile_and_the_prompts_that_began_it(capsys: Capsys) -> None:
     mine = Path("mine.jsonl")
     mine.write_text('{"prompt": "one"}\n')
