@@ -60,6 +60,7 @@ class RequestWriter:
         }
         if options.fixed_length:
             body["ignore_eos"] = True
+        body |= prompt.request or {}
         # A field that the extras set to null is left out: some servers refuse what they don't know.
         body = {name: value for name, value in {**body, **self._extras}.items() if value is not None}
         data = orjson.dumps(body)

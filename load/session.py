@@ -83,9 +83,7 @@ class Session:
             prompts = Prompts(all_prompts, warmup=options.warmup, shard=shard)
         except (TaskError, ValueError) as error:
             raise UsageError(f"--prompts: {error}") from None
-        if options.cancel_share and any(
-            prompt.gold is not None and prompt.pool != Phase.WARMUP for prompt in all_prompts
-        ):
+        if options.cancel_share and any(prompt.graded and prompt.pool != Phase.WARMUP for prompt in all_prompts):
             raise UsageError("--cancel-share: an answer that is cut off cannot be graded; take prompts without gold")
         try:
             self.capture = Capture(capture, append=options.append)

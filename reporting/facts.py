@@ -99,6 +99,10 @@ def cancellation_notes(view: View) -> list[str]:
     return list(notes.values())
 
 
+FAULTS = {"not_json": "JSON", "function": "functions", "schema": "schema", "values": "values"}
+"""What was wrong with answers that should be JSON or tool calls, in a word."""
+
+
 @dataclass(frozen=True)
 class AnswerFacts:
     """How one engine's answers to one workload were found and counted, in words."""
@@ -128,6 +132,8 @@ def _answer_facts(row: JsonObject, engine: str, answers: JsonObject) -> AnswerFa
     methods = ", ".join(
         f"{name.replace('_', ' ')} {number}" for name, number in (answers.get("by_method") or {}).items()
     )
+    if faults := answers.get("by_fault"):
+        methods += "; wrong in " + ", ".join(f"{FAULTS.get(name, name)} {number}" for name, number in faults.items())
     return AnswerFacts(
         workload=str(row["workload"]),
         engine=engine,

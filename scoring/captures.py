@@ -46,6 +46,8 @@ class Capture:
     texts: list[str]
     reasonings: list[str]
     origins: dict[str, int]
+    tool_calls: dict[int, list[JsonObject]] = field(default_factory=dict)
+    """The tool calls of each row that has any."""
     earlier: list[JsonObject] = field(default_factory=list)
     """scenario.json of each load that began the capture and was cut before its end."""
     hooks: list[JsonObject] = field(default_factory=list)
@@ -142,6 +144,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     connects: list[float] = []
     texts: list[str] = []
     reasonings: list[str] = []
+    tool_calls: dict[int, list[JsonObject]] = {}
     timings_of: list[Timing] = []
     other_chars: list[int] = []
     streamed: list[bool] = []
@@ -170,6 +173,8 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
             stamps.extend(array("q", chunks))
             record = Record.from_dict(row)
             timings_of.append(timing(record))
+            if record.tool_calls:
+                tool_calls[len(texts) - 1] = record.tool_calls
             calls = sum(len(text) for call in record.tool_calls for text in call.values())
             other_chars.append(len(record.refusal) + calls)
             ordered.append(in_order(record))
@@ -220,6 +225,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
         texts=texts,
         reasonings=reasonings,
         origins=origins,
+        tool_calls=tool_calls,
         earlier=folder.earlier_scenarios(),
         hooks=_hooks(folder),
     )

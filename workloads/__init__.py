@@ -72,9 +72,9 @@ def load_prompts(
         TaskError: one line that says what is missing or wrong, and where.
     """
     task = TASKS.get(workload)
-    if few_shot and (task is None or not task.graded):
-        graded = ", ".join(name for name, known in TASKS.items() if known.graded)
-        raise TaskError(f"{workload}: worked examples (few-shot) go with graded tasks only ({graded})")
+    if few_shot and not (task and task.graded and task.takes_examples):
+        taking = ", ".join(name for name, known in TASKS.items() if known.graded and known.takes_examples)
+        raise TaskError(f"{workload}: worked examples (few-shot) go with graded problems only ({taking})")
     if task is None:
         return _user_file(workload)
     options = Options(seed, data_dir, few_shot, count)

@@ -15,6 +15,11 @@ from workloads.problem_sets import TaskError
 
 MEASURE, WARMUP = "measure", "warmup"
 
+GRADERS = ("answer", "exact", "numeric", "choice", "json", "tools")
+"""What can judge an answer (docs/answers.md); `scoring.answers.graders` has them."""
+RESERVED = frozenset({"messages", "prompt", "model", "stream", "stream_options", "n", "max_tokens"})
+"""Fields that a prompt's `request` may not have: the load, the cell or the engine decides on them."""
+
 Message = dict[str, str]
 
 
@@ -30,11 +35,22 @@ class Prompt:
     max_tokens: int | None = None
     input_tokens: int | None = None
     """Planned tokens of its text, without a chat template; None where nobody planned them."""
+    request: dict[str, Any] | None = None
+    """Further fields of its request, such as `tools` and `response_format`."""
+    grader: str | None = None
+    """What judges its answer, one of `GRADERS`; None: `answer`."""
+    choice_order: tuple[int, ...] | None = None
+    """Where its choices were shuffled: the place in its source of each choice that is asked."""
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the messages as canonical ASCII JSON: the same text gives the same hash wherever it is read."""
-        return prompt_sha256(self.messages)
+        """Hash of the messages, and of the request's fields if any, as canonical ASCII JSON: the same on every host."""
+        return prompt_sha256([*self.messages, {"request": self.request}] if self.request else self.messages)
+
+    @property
+    def graded(self) -> bool:
+        """Whether an answer can be judged: there is a gold, or JSON that a schema describes."""
+        return self.gold is not None or (self.grader == "json" and schema_of(self.request) is not None)
 
     def to_row(self) -> dict[str, Any]:
         """The prompt as a row of a workload file."""
@@ -46,14 +62,17 @@ class Prompt:
             "pool": self.pool,
             "max_tokens": self.max_tokens,
             **({} if self.input_tokens is None else {"input_tokens": self.input_tokens}),
+            **({} if self.request is None else {"request": self.request}),
+            **({} if self.grader is None else {"grader": self.grader}),
+            **({} if self.choice_order is None else {"choice_order": list(self.choice_order)}),
         }
 
 
 def read_prompts(path: Path) -> list[Prompt]:
     """Read a workload file or a user's own JSONL, in file order; nothing is added.
 
-    A row has `prompt` (a string) or `messages`, and may have prompt_id, gold, task, pool, max_tokens and
-    input_tokens (planned tokens of its text).
+    A row has `prompt` (a string) or `messages`, and may have prompt_id, gold, task, pool, max_tokens, input_tokens
+    (planned tokens of its text), request (further fields of the request) and grader (what judges the answer).
 
     Raises:
         TaskError: the file can't be read, is empty, or a row can't be used; the message names file and line.
@@ -120,9 +139,14 @@ def _from_row(row: Any, number: int) -> Prompt:
         raise ValueError("the text holds half a surrogate pair, which can't be sent as UTF-8") from None
     # Null means absent: exports of data frames write it for every missing value.
     row = {name: value for name, value in row.items() if value is not None}
+    request, grader = _request(row.get("request")), row.get("grader")
+    if grader is not None and grader not in GRADERS:
+        raise ValueError(f"`grader` {grader!r}: there are {', '.join(GRADERS)}")
     gold = row.get("gold")
+    if grader in ("json", "tools") and gold is not None and not isinstance(gold, str):
+        gold = json.dumps(gold)
     if gold is not None and (isinstance(gold, bool) or not isinstance(gold, str | int | float)):
-        raise ValueError("`gold` must be a string or a number")
+        raise ValueError("`gold` must be a string or a number (with the grader json or tools, any JSON)")
     pool = row.get("pool", MEASURE)
     if pool not in (MEASURE, WARMUP):
         raise ValueError(f"`pool` must be {MEASURE} or {WARMUP}, not {pool!r}")
@@ -138,4 +162,32 @@ def _from_row(row: Any, number: int) -> Prompt:
         pool=pool,
         max_tokens=row.get("max_tokens"),
         input_tokens=row.get("input_tokens"),
+        request=request,
+        grader=grader,
+        choice_order=tuple(row["choice_order"]) if isinstance(row.get("choice_order"), list) else None,
     )
+
+
+def _request(fields: Any) -> dict[str, Any] | None:
+    """Check the further fields of a request.
+
+    Raises:
+        ValueError: they are no object, or one is not the prompt's to set.
+    """
+    if fields is None:
+        return None
+    if not isinstance(fields, dict):
+        raise ValueError('`request` must be an object, such as {"tools": [...]}')
+    if reserved := sorted(RESERVED & fields.keys()):
+        raise ValueError(f"`request` must not have {reserved[0]!r}: the cell, the engine or the load sets it")
+    return fields
+
+
+def schema_of(request: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The JSON Schema in a request's `response_format`, as OpenAI or as llama.cpp writes it; None without one."""
+    wanted = (request or {}).get("response_format")
+    if not isinstance(wanted, dict):
+        return None
+    inner = wanted.get("json_schema")
+    schema = inner.get("schema") if isinstance(inner, dict) else wanted.get("schema")
+    return schema if isinstance(schema, dict) else None

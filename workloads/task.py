@@ -57,6 +57,8 @@ class Task:
     """Prompts that are never measured, so that nothing measured is in a cache beforehand."""
     data_set: DataSet | None = None
     """What `fetch` brings for it."""
+    takes_examples: bool = True
+    """Whether worked examples (few-shot) can come before its problems; they are word problems."""
 
 
 def of_data_set(data_set: DataSet, max_tokens: int | None) -> Task:

@@ -12,6 +12,8 @@ from driver.errors import BenchError, ExitCode
 from driver.profile.read import Profile, WorkloadSection
 from engines.files import sha256
 from records import RunFolder
+from records.endpoint import CHAT
+from scoring.answers.graders import check_gradable
 from workloads.problem_sets import fetch_note
 from workloads.synthetic import synthetic_prompts
 
@@ -51,6 +53,12 @@ def load_workloads(profile: Profile) -> dict[str, Workload]:
     for cell in profile.cells:
         if cell.workload_name not in loaded:
             loaded[cell.workload_name] = load_workload(profile, cell.workload)
+        asked = loaded[cell.workload_name].prompts
+        if profile.endpoint_of(cell) != CHAT and any("tools" in (prompt.request or {}) for prompt in asked):
+            raise BenchError(
+                f'cell {cell.label}: tools are a chat\'s; set endpoint = "chat" in [workloads.{cell.workload}]',
+                ExitCode.USAGE,
+            )
     return loaded
 
 
@@ -78,6 +86,10 @@ def load_workload(profile: Profile, workload: str) -> Workload:
         raise BenchError(
             told if told.startswith(workload) else f"workload {workload}: {told}", ExitCode.USAGE
         ) from None
+    try:
+        check_gradable(prompts)
+    except ValueError as error:
+        raise BenchError(f"workload {workload}: {error}", ExitCode.USAGE) from None
     described = {
         "sha256": hashlib.sha256(tasks.to_lines(prompts).encode()).hexdigest(),
         "n": sum(prompt.pool == "measure" for prompt in prompts),

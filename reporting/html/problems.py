@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from records import JsonObject
 from reporting.escape import BLOCK_LIMIT, one_line, visible
+from reporting.facts import FAULTS
 from reporting.format import count
 from reporting.view import View, cell_of, is_flip
 from scoring.quality.divergence import first_difference
@@ -22,6 +23,14 @@ METHODS = {
     "hash": "a #### line",
     "phrase": "“the answer is …”",
     "last_number": "the last number, since no answer was marked",
+    "whole": "the whole text",
+    "line": "a line with a letter",
+    "last_letter": "the last letter, since no answer was marked",
+    "json": "the whole text, which is JSON",
+    "fenced": "the JSON in a code fence",
+    "in_text": "JSON with text round it",
+    "tool_calls": "tool calls",
+    "text": "text without a tool call",
     "none": "no answer found",
 }
 
@@ -158,6 +167,8 @@ def why(answer: JsonObject) -> str:
         words.append(f"answer {one_line(answer['answer'], 80)}, from {method}")
     if answer.get("correct") and answer.get("strict") is False:
         words.append("not right by the strict rule")
+    if fault := answer.get("fault"):
+        words.append(f"wrong {FAULTS.get(str(fault), one_line(fault, 20))}")
     if answer.get("truncated"):
         words.append("cut at its token limit")
     if finish := answer.get("finish_reason"):

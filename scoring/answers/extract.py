@@ -15,17 +15,34 @@ from fractions import Fraction
 from records.thinking import TAGS
 from scoring.answers.numbers import LONGEST, NEGATIVE, numbers, plain, value, value_around, value_of_plain
 
-GRADER_VERSION = "2"
+GRADER_VERSION = "3"
 
 
 class Method(StrEnum):
-    """Where the answer stood, in the order of preference."""
+    """Where the answer stood; of numbers and text in the order of preference."""
 
     BOXED = "boxed"
     HASH = "hash"
     PHRASE = "phrase"
     LAST_NUMBER = "last_number"
+    WHOLE = "whole"
+    LINE = "line"
+    LAST_LETTER = "last_letter"
+    JSON = "json"
+    FENCED = "fenced"
+    IN_TEXT = "in_text"
+    TOOL_CALLS = "tool_calls"
+    TEXT = "text"
     NONE = "none"
+
+
+class Fault(StrEnum):
+    """What is wrong with an answer that should be JSON or tool calls; the first of these that holds."""
+
+    NOT_JSON = "not_json"
+    FUNCTION = "function"
+    SCHEMA = "schema"
+    VALUES = "values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,8 @@ class Grade:
     method: str
     truncated: bool
     """Cut at the token limit before an answer was closed (then it is wrong, whatever it would have become)."""
+    fault: str | None = None
+    """A `Fault`, of an answer that should be JSON or tool calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +135,7 @@ def _balanced(depth: int) -> str:
     return rf"(?:[^{{}}\\]++|\\.{inside})*+"
 
 
-_BOX = re.compile(
+BOX = re.compile(
     rf"(?:boxed|fbox)\s*+(?:\{{({_balanced(4)})\}}|(?<=\s)(-?\$?\d[\d,.]*))",
     re.DOTALL,
 )
@@ -129,7 +148,7 @@ _NO_ANSWER = re.compile(r"[\W_]*?(?:\\text\{)?(?:(?:the|your|final) )*+(?:(?:ans
 def _boxed(text: str) -> _Found | None:
     """The last box that closes and holds something; of boxes in a box the innermost."""
     last = ""
-    for found in _BOX.finditer(text):
+    for found in BOX.finditer(text):
         if _NO_ANSWER.fullmatch((content := found[1] or found[2] or "")[:LONGEST]) is None:
             last = content
     if not last:

@@ -18,7 +18,7 @@ AnswersPair = tuple[JsonObject, PairedTable | PairedProblems]
 
 def engine_summary(outcomes: Outcomes) -> JsonObject:
     """One engine's answers: {correct, strict_correct, n, problems, accuracy, ci, strict_accuracy, truncated, no_answer,
-    errors, missing, by_method, standard_error, pass_at_k}.
+    errors, missing, by_method, by_fault, standard_error, pass_at_k}.
 
     n counts answers (problems x samples). With several samples the interval is clustered by problem.
     """
@@ -38,6 +38,7 @@ def engine_summary(outcomes: Outcomes) -> JsonObject:
         "errors": sum(o.error is not None and o.error != "missing" for o in values),
         "missing": sum(o.error == "missing" for o in values),
         "by_method": dict(sorted(Counter(o.method for o in values if o.error is None).items())),
+        "by_fault": dict(sorted(Counter(o.fault for o in values if o.fault is not None).items())),
         "standard_error": None,
         "pass_at_k": None,
     }

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import workloads as tasks
-from scoring.answers.extract import grade
+from scoring.answers.graders import Reply, judge
 from scoring.captures import Capture
 from scoring.quality.divergence import Answered, Key
 
@@ -28,6 +28,8 @@ class Outcome:
     error: str | None
     text: str
     reasoning: str
+    fault: str | None = None
+    """What is wrong with JSON or tool calls, a `scoring.answers.extract.Fault`."""
 
 
 MISSING = Outcome(False, False, None, "none", False, None, "missing", "", "")
@@ -36,8 +38,8 @@ Outcomes = dict[Key, Outcome]
 
 
 def graded_prompts(prompts: Iterable[tasks.Prompt]) -> dict[str, tasks.Prompt]:
-    """The measured prompts that have a gold, by id."""
-    return {p.prompt_id: p for p in prompts if p.gold is not None and p.pool == tasks.MEASURE}
+    """The measured prompts whose answers can be judged, by id."""
+    return {p.prompt_id: p for p in prompts if p.graded and p.pool == tasks.MEASURE}
 
 
 def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture], *, asks_all: bool) -> list[Key]:
@@ -83,7 +85,8 @@ def grade_capture(capture: Capture, prompts: Mapping[str, tasks.Prompt], keys: S
             outcomes[key] = Outcome(False, False, None, "none", False, finish, kind, text, reasoning)
             continue
         prompt = prompts[key[0]]
-        judged = grade(prompt.task, text, prompt.gold, finish)
+        calls = capture.tool_calls.get(found, [])
+        judged = judge(prompt, Reply(text, finish, calls))
         outcomes[key] = Outcome(
             judged.correct,
             judged.strict,
@@ -92,8 +95,9 @@ def grade_capture(capture: Capture, prompts: Mapping[str, tasks.Prompt], keys: S
             judged.truncated,
             finish,
             None,
-            text,
+            text + "".join(f"\n{call['name']}({call['arguments']})" for call in calls),
             reasoning,
+            judged.fault,
         )
     return outcomes
 

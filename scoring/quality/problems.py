@@ -47,6 +47,7 @@ def _problem_engine(outcome: Outcome, *, carry: bool) -> JsonObject:
         "correct": outcome.correct,
         "strict": outcome.strict,
         "method": outcome.method,
+        "fault": outcome.fault,
         "truncated": outcome.truncated,
         "finish_reason": outcome.finish_reason,
         "error": outcome.error,
