@@ -108,9 +108,13 @@ def _graded(folder: RunFolder) -> Iterator[Graded]:
 
 
 def write_reports(comparison: JsonObject, json_path: Path, junit_path: Path | None = None) -> list[Path]:
-    """Render a comparison next to its JSON, and as JUnit XML where asked; returns the paths of Markdown and HTML."""
+    """Render a comparison next to its JSON, and as JUnit XML where asked; returns the paths of Markdown and HTML.
+
+    Where the run was a night, each report begins with the night's verdict.
+    """
     from reporting.html.page import html
 
+    comparison = comparison | {"night": _night_of(comparison, RunFolder(json_path.parent))}
     written = []
     if junit_path is not None:
         with writing(junit_path):
@@ -122,6 +126,15 @@ def write_reports(comparison: JsonObject, json_path: Path, junit_path: Path | No
             write_text(path, render(comparison))
         written.append(path)
     return written
+
+
+def _night_of(comparison: JsonObject, folder: RunFolder) -> JsonObject | None:
+    """What a nightly made of the run; None of any other run, and of a comparison of two runs."""
+    try:
+        night = read_json(folder.night)
+    except (OSError, ValueError):
+        return None
+    return night if night.get("run_id") == comparison.get("run_id") and night.get("headline") else None
 
 
 def newest_comparison(folder: RunFolder) -> Path:

@@ -84,6 +84,7 @@ def night_html(result: NightResult, comparison: str | None = None) -> str:
     """The page of one night: its headline, each regression in words, and the table of figures."""
     tone = "bad" if result.exit_code else "open" if not result.by_verdict("ok", "improved") else "good"
     notes = [
+        *result.details[:1],
         *(f.sentence for f in result.failing[1:]),
         *result.void[1:],
         *result.breaks,

@@ -27,6 +27,7 @@ def terminal(result: NightResult) -> list[str]:
     """The night as plain lines: the headline, every other regression, what changed, and the figures."""
     text = [printable(result.headline)]
     notes = [
+        *result.details[:1],
         *[f.sentence for f in result.failing[1:]],
         *result.void[1:],
         *result.breaks,
@@ -67,6 +68,7 @@ def _cut(text: str, limit: int) -> str:
 def markdown(result: NightResult) -> str:
     """The night for a CI summary; every word that came from a run is inert in it, and cut where it is long."""
     text = [f"## Nightly {_md(result.profile)}: {_md(result.headline)}", ""]
+    text += [*(f"{_md(detail)}" for detail in result.details[:1]), ""] if result.details else []
     text.append(f"Run {_md(result.run_id)}, baseline {_md(result.baseline)}, exit code {result.exit_code}.")
     if result.report:
         text += ["", f"Report: {_md(result.report)}"]
@@ -84,7 +86,10 @@ def markdown(result: NightResult) -> str:
 
 def junit(result: NightResult) -> str:
     """The night as JUnit XML: a test case a figure; a night that failed or is void is one error."""
-    cases = [Case("nightly", "the night ended", result.failure or "It did.", "error" if result.failure else None)]
+    said = " ".join(
+        [f"{result.headline}.", *result.details[:1], *([f"Page: {result.report}"] if result.report else [])]
+    )
+    cases = [Case("nightly", "the night ended", said, "error" if result.failure else None)]
     if result.failure is None:
         void = "; ".join(result.void)
         cases.append(Case("nightly", "the comparison is fair", void or "No check failed.", "error" if void else None))
@@ -95,7 +100,7 @@ def junit(result: NightResult) -> str:
         message += f"; report: {result.report}" if result.report and finding.verdict in FAILING else ""
         group = f"{finding.engine}.{finding.cell}"
         cases.append(Case(group, finding.metric, message, outcomes.get(finding.verdict)))
-    return junit_xml(f"nightly {result.profile}", {f"nightly {result.profile}": cases})
+    return junit_xml(f"nightly {result.profile}: {result.headline}", {f"nightly {result.profile}": cases})
 
 
 _HEADER = (

@@ -62,6 +62,22 @@ class Finding:
         return f"{100 * abs(1 - self.ratio):.1f}% {'slower' if self.ratio < 1 else 'faster'} {levels}"
 
     @property
+    def against(self) -> str:
+        """What it was held against and when it fails, with the second measurement where there was one."""
+        parts = [f"held against {self.baseline or 'the earlier nights'}"]
+        answers = self.metric == "accuracy"
+        if self.ratio is not None:
+            figure = f"{self.ratio:+.3f}" if answers else f"{self.ratio:.3f}"
+            interval = f", 95% interval [{self.ci[0]:.3f}, {self.ci[1]:.3f}]" if self.ci else ""
+            parts.append(f"{'difference' if answers else 'speed ratio'} {figure}{interval}")
+        if self.limit is not None:
+            # + 0.0: a limit of minus nothing is nothing.
+            parts.append(f"one night fails below {round(self.limit, 3) + 0.0:.3f}")
+        if self.second is not None:
+            parts.append(f"measured again: {self.level(self.second)}")
+        return f"{self.engine}, {self.cell}: {metric_phrase(self.metric)} was {'; '.join(parts)}."
+
+    @property
     def sentence(self) -> str:
         """Engine, cell, figure, change, and since when."""
         since = f", since {self.since}" if self.since else ""
@@ -105,6 +121,11 @@ class NightResult:
         return sorted(found, key=lambda f: (f.verdict == "missing", 1.0 if f.ratio is None else f.ratio))
 
     @property
+    def details(self) -> list[str]:
+        """Of each figure that fails the night: against what it was held, by how much it lost, and from where on."""
+        return [finding.against for finding in self.failing]
+
+    @property
     def headline(self) -> str:
         """The night in one line; a regression is named with its figure."""
         if self.failure is not None:
@@ -142,4 +163,5 @@ class NightResult:
     def to_json(self) -> JsonObject:
         """The result for `--json`, `--notify` and scripts."""
         failing = [finding.sentence for finding in self.failing]
-        return {"schema": 2, "headline": self.headline, "regressions": failing, **asdict(self)}
+        said = {"headline": self.headline, "details": self.details, "regressions": failing}
+        return {"schema": 2, **said, **asdict(self)}

@@ -150,6 +150,11 @@ class RunFolder:
         return self.path / "run.json"
 
     @property
+    def night(self) -> Path:
+        """What a nightly made of this run; only nights have it."""
+        return self.path / "night.json"
+
+    @property
     def is_plain_capture(self) -> bool:
         """Whether this is the capture folder of plain `locust`, without a driver's manifest."""
         return not self.manifest.is_file() and CellFolder(self.path).requests.is_file()

@@ -63,6 +63,7 @@ def junit(comparison: JsonObject) -> str:
     """
     view = View(comparison)
     suites = {
+        **({"night": [_night(view)]} if view.night else {}),
         "finding": [_finding(view)],
         "audit": [_check(row) for row in view.audit],
         "speed": [_speed(view, row, c) for row in view.deciding_rows for c in row.get("speed_ratio") or {}],
@@ -76,6 +77,11 @@ def _finding(view: View) -> Case:
     found = finding(view)
     text = "\n".join([found.first_line, *(f"{label}: {text}" for label, text in found.paragraphs)])
     return Case("finding", "is the comparison fair?", text, "failure" if view.void else None)
+
+
+def _night(view: View) -> Case:
+    text = "\n".join(view.night_lines)
+    return Case("night", "the night's verdict", text, "failure" if view.night.get("exit_code") else None)
 
 
 def _check(row: JsonObject) -> Case:

@@ -75,7 +75,10 @@ def _render(view: View, rows: int) -> str:
 
 def _head(view: View) -> str:
     found = finding(view)
-    lines = [f"# {md(found.first_line, 1000)}", ""]
+    headings = [f"# {md(line, 1000)}" for line in view.night_lines[:1]]
+    notes = [f"- {md(line, 500)}" for line in view.night_lines[1:]]
+    lines = [*headings, "", *notes, "", f"## {md(found.first_line, 1000)}", ""] if headings else []
+    lines = lines or [f"# {md(found.first_line, 1000)}", ""]
     lines += [f"- **{label}:** {md(text, 500)}" for label, text in found.paragraphs[:20]]
     counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in view.audit_counts.items())
     lines += ["", f"Run {md(view.run_id)}, judged {md(view.created)}. Audit: {counts or 'no checks'}."]

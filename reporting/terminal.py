@@ -55,7 +55,7 @@ def lines(comparison: JsonObject) -> str:
     """Plain lines, one fact each, for logs and for `grep`."""
     view = View(comparison)
     found = finding(view)
-    text = [safe(found.first_line, None)]
+    text = [safe(line, None) for line in (*view.night_lines, found.first_line)]
     text += [f"{label.lower()}  {safe(paragraph, None)}" for label, paragraph in found.paragraphs]
     for row in view.deciding_rows:
         for candidate in view.candidates:
@@ -87,6 +87,8 @@ def _colored(view: View, width: int, height: int) -> str:
     console = Console(file=out, width=width, force_terminal=True, highlight=False)
     found = finding(view)
     first_line = Text(safe(found.first_line, None), style=_STATES.get(found.state, "bold yellow"))
+    for line in view.night_lines:
+        console.print(Text(safe(line, None), style="bold red" if view.night.get("exit_code") else ""))
     console.print(first_line)
     console.print(_labelled([(Text(label, "dim"), Text(safe(text, None))) for label, text in found.paragraphs]))
     if view.deciding_rows:

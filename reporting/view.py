@@ -50,6 +50,22 @@ class View:
         return entry
 
     @property
+    def night(self) -> JsonObject:
+        """What a nightly made of this run (`NightResult.to_json`): `headline`, `details`, `exit_code` ...; else empty.
+
+        No part of a comparison: whoever renders one adds it (`driver.judge.write_reports`).
+        """
+        return self.data.get("night") or {}
+
+    @cached_property
+    def night_lines(self) -> list[str]:
+        """The night's verdict, before everything else in a report: its headline, its proof, its page; else empty."""
+        if not self.night:
+            return []
+        page = f"This run was a night of {self.night.get('profile')}: night.html has all its figures."
+        return [f"Night: {self.night['headline']}", *(self.night.get("details") or [])[:1], page]
+
+    @property
     def provenance(self) -> JsonObject:
         return self.data.get("provenance") or {}
 

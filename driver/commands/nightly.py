@@ -20,7 +20,7 @@ from nightly.guard import notify, parse_duration
 from nightly.night import NightlyOptions, nightly
 from nightly.page import night_html
 from nightly.result import NightResult
-from records import write_text
+from records import RunFolder, write_json, write_text
 from records.utc import utc_now
 
 
@@ -123,13 +123,22 @@ def command(
 
 
 def _write_page(result: NightResult) -> None:
-    """Write `night.html` into the run's folder; it links to the report of the measurement and takes its place."""
+    """Write `night.html` and `night.json` into the run's folder, and the reports of its measurement again.
+
+    The page links to the measurement's report and takes its place; that report then begins with the night's verdict.
+    """
     if result.folder is None:
         return
-    comparison = Path(result.report).name if result.report else None
+    comparison = Path(result.report) if result.report else None
     page = Path(result.folder) / "night.html"
-    write_text(page, night_html(result, comparison))
+    write_text(page, night_html(result, comparison.name if comparison else None))
     result.report = str(page)
+    write_json(RunFolder(Path(result.folder)).night, result.to_json())
+    if comparison:
+        from driver.judge import read_comparison, write_reports
+
+        json_path = comparison.with_suffix(".json")
+        write_reports(read_comparison(json_path), json_path)
 
 
 def _write(result: NightResult, summary: Path | None, junit: Path | None) -> None:

@@ -74,6 +74,7 @@ def html(comparison: JsonObject) -> str:
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"style-src '{_hash(style)}'; script-src '{_hash(script)}'",
         finding=finding(view),
+        who=f"{', '.join(view.candidates)} against {view.baseline}" if view.candidates else f"{view.baseline} alone",
         cards=cards(view),
         speed=SpeedTable.make(view, view.lead_rows),
         steps=SpeedTable.make(view, view.step_rows),

@@ -106,6 +106,37 @@ def test_exit_codes_and_every_output_of_a_good_a_slow_and_a_void_night(cron: Cro
     ]  # fmt: skip
 
 
+def test_a_regressed_night_is_the_first_thing_that_each_of_its_reports_says(cron: Cron) -> None:
+    assert cron.run("--measured", cron.measured()).returncode == 0
+    slow = [Path(cron.measured(slower={"llama": 0.4})) for _ in range(2)]
+    (comparison,) = slow[0].glob("comparison-*.json")
+    comparison.with_suffix(".html").touch()
+    xml = cron.path / "j.xml"
+    night = cron.run("--measured", slow[0], "--measured", slow[1], "--junit", xml)
+    assert night.returncode == 1
+    headline, against, *_ = night.stdout.splitlines()
+    assert re.fullmatch(
+        r"REGRESSION: llama, single.perf-short: .*% slower \(.*\), since n02; and 2 more figures", headline
+    )
+    assert "held against n01" in against and "speed ratio 0." in against and "measured again" in against
+    assert f"report: {slow[0] / 'night.html'}" in night.stdout
+    tests = Xml.parse(xml).getroot()
+    assert headline in str(tests.get("name"))
+    assert "held against n01" in str(tests.findtext(".//system-out")) and "night.html" in str(
+        tests.findtext(".//system-out")
+    )
+    page, text = comparison.with_suffix(".html").read_text(), comparison.with_suffix(".md").read_text()
+    assert text.startswith(f"# Night: {headline[:30]}"), "in the report of the measurement, before its own finding"
+    before = page[: page.index("<h1")]
+    assert 'class="night bad"' in before and "REGRESSION: llama" in before and 'href="night.html"' in before
+    # It stays when the report is made again.
+    again = [sys.executable, str(ROOT / "run_bench.py"), "report", str(slow[0]), "--junit", str(xml)]
+    subprocess.run(again, check=False, capture_output=True)
+    assert comparison.with_suffix(".md").read_text() == text
+    first = Xml.parse(xml).getroot().find(".//testcase")
+    assert first is not None and first.get("classname") == "night" and first.find("failure") is not None
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
