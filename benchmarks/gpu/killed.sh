@@ -19,6 +19,7 @@ case $what in
   finish)
     for _ in $(seq "${PATIENCE_S:-280}"); do
       curl -sf -o /dev/null "http://127.0.0.1:$port/v1/models" && break
+      [ -e "$WORK/killed-$engine.pid" ] && ! kill -0 "$(cat "$WORK/killed-$engine.pid")" && break
       sleep 1
     done
     sleep 3
@@ -26,7 +27,7 @@ case $what in
     tail -2 "$WORK/killed-$engine.log"
     echo "$engine: $(of_engine | wc -l) processes, $(used) MiB on the card; SIGKILL to the driver"
     of_engine | cut -c1-150
-    kill -KILL "$(cat "$WORK/killed-$engine.pid")"
+    kill -KILL "$(cat "$WORK/killed-$engine.pid")" || exit 1
     for second in $(seq 30); do
       sleep 1
       [ -z "$(of_engine)" ] && break

@@ -169,7 +169,8 @@ def test_a_run_that_measured_nothing_goes_on_with_a_changed_profile(capsys: Caps
 
 
 def test_a_run_whose_time_is_up_may_get_more(capsys: Capsys) -> None:
-    assert cli(["run", timed := profile(), "--run-id", "r"]) == 4
+    timed = profile()
+    assert cli(["run", timed, "--run-id", "r"]) == 4
     measured()
     before = read_json(Path("bench-out/r/run.json"))
     text = Path(timed).read_text()
