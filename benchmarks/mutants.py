@@ -36,7 +36,7 @@ TIMEOUT_S = 120.0
 
 STATISTICS = "tests/scoring/statistics tests/scoring/test_gate.py tests/scoring/test_gate_answers.py"
 STREAM = " ".join(
-    f"tests/load/test_{name}.py" for name in ("answer", "sse", "http", "repeated", "response", "usage", "connection")
+    f"tests/load/test_{name}.py" for name in ("answer", "sse", "http", "repeated", "response", "usage", "limits")
 )
 LATENCY = "tests/scoring/test_latency.py tests/scoring/test_steady.py tests/scoring/test_compare.py"
 NIGHTS = "tests/nightly/test_nightly.py tests/nightly/test_nightly_guard.py"
@@ -106,6 +106,9 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "scoring/statistics/verdict.py",
         "for (evidence, _), difference, equivalence in zip(family, differences, equivalences, strict=False):",
     ): "`holm` gives as many steps as it takes p-values",
+    ("load/chat/answer.py", "or len(delta) != 0"): "the slow path, which all events then take, gives the same",
+    ("load/chat/decode.py", "elif number > next_lesson:"): "when the shortcut is learnt changes its gain alone",
+    ("load/chat/usage.py", "budget[ -1] -= 1"): "the list has one element",
 }  # fmt: skip
 """(module, the changed line without its indent): why the mutant does what the module does."""
 
