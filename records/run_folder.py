@@ -97,7 +97,7 @@ class RoundFolder:
     def host(self) -> Path:
         return self.path / "host.jsonl"
 
-    def earlier_lives(self) -> list[JsonObject]:
+    def earlier_states(self) -> list[JsonObject]:
         """engine.json of each earlier engine process that ended before all cells of its round, the earliest first."""
         return earlier_versions(self.path, "engine")
 

@@ -1,4 +1,4 @@
-"""Reading captures: the records of one cell of one round as a few arrays.
+"""Reads captures: the records of one cell of one round as a few arrays.
 
 A capture of 10,000 requests of 500 chunks is read in about a second.
 """
@@ -22,17 +22,17 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TOO_LONG = ("exceed_context", "maximum context length")
-"""How llama.cpp and vLLM (after the API that they copy) refuse a prompt that does not fit."""
+"""Error texts with which llama.cpp and vLLM refuse a prompt that does not fit the context."""
 
 
 @dataclass(slots=True)
 class Capture:
     """One cell of one round, as columns.
 
-    `requests` has one row a record in file order. Its times are milliseconds since the worker's own first send
-    (`origins`, monotonic ns), since clocks of different hosts are never compared; NaN is "not known". Latencies are
-    those of `records.timing`, of failed requests too. The chunks of row i are `chunk_ns[offsets[i]:offsets[i + 1]]`;
-    `chunk_tokens` is -1 where the engine did not tell.
+    `requests` has one row per record, in file order. Its times are milliseconds since the worker's own first send
+    (`origins`, monotonic ns), because clocks of different hosts are never compared; NaN is unknown. Latencies are
+    those of `records.timing`, also for failed requests. The chunks of row i are `chunk_ns[offsets[i]:offsets[i + 1]]`;
+    `chunk_tokens` is -1 where the engine did not report it.
     """
 
     engine: str
@@ -49,13 +49,13 @@ class Capture:
     tool_calls: dict[int, list[JsonObject]] = field(default_factory=dict)
     """The tool calls of each row that has any."""
     earlier: list[JsonObject] = field(default_factory=list)
-    """scenario.json of each load that began the capture and was cut before its end."""
+    """scenario.json of each earlier load of the cell that was interrupted."""
     hooks: list[JsonObject] = field(default_factory=list)
-    """How the hooks of the profile ended."""
+    """Results of the profile's hooks (hooks.json)."""
 
     @property
     def ends_by_time(self) -> bool:
-        """Whether its speed, and no number that was asked for, decided how many requests there are."""
+        """Whether the engine's speed decided how many requests there are, instead of a requested number."""
         return bool(self.asked.get("duration_s")) or self.asked.get("shape") == "capacity"
 
     @property
@@ -65,9 +65,9 @@ class Capture:
 
     @property
     def clients(self) -> list[JsonObject]:
-        """What each load process that wrote here says of its own health, as far as its end was seen."""
-        told = [one for part in (*self.earlier, self.scenario) for one in (part, *(part.get("workers") or []))]
-        return [one["client"] for one in told if one.get("client")]
+        """The health figures (`client`) of each load process, where it lived to write them."""
+        reports = [report for part in (*self.earlier, self.scenario) for report in (part, *(part.get("workers") or []))]
+        return [report["client"] for report in reports if report.get("client")]
 
     @property
     def asked(self) -> JsonObject:
@@ -75,13 +75,13 @@ class Capture:
 
     @property
     def measured(self) -> pd.DataFrame:
-        """The measured requests (phases measure and drain) that count: warm-up and superseded attempts are out."""
+        """The measured requests (phases measure and drain) that count, without warm-up and superseded attempts."""
         return self.requests[self.requests["measured"]]
 
     def asked_span_ns(self) -> tuple[int | None, int | None]:
         """First send and last end of the measured requests on the monotonic clock; None where nothing was sent.
 
-        Only of use on the host of the driver: with workers elsewhere their clocks are other clocks.
+        Only valid where all workers run on the driver's host: other hosts have other clocks.
         """
         measured = self.measured[self.measured["sent_ms"].notna()]
         if measured.empty:
@@ -92,14 +92,14 @@ class Capture:
         return int(start), int(end)
 
     def chunk_tokens_known(self) -> NDArray[np.bool_]:
-        """Which requests have chunk_tokens: all of a request's chunks have them, or none."""
+        """Which requests have chunk_tokens. Either all chunks of a request have them, or none."""
         if not len(self.chunk_tokens):
             return np.zeros(len(self.offsets) - 1, bool)
         firsts = np.minimum(self.offsets[:-1], len(self.chunk_tokens) - 1)
         return self.chunk_tokens[firsts] >= 0
 
     def drop_chunks(self) -> None:
-        """Free the bulk of the memory, once the figures have been taken."""
+        """Frees most of the memory; call it once the figures are computed."""
         self.chunk_ns = np.empty(0, np.int64)
         self.chunk_tokens = np.empty(0, np.int32)
 
@@ -112,13 +112,13 @@ _PLAIN = (
 _TIMES = ("scheduled_ns", "sent_ns", "end_ns", "first_token_ns", "first_answer_ns", "last_token_ns")
 _TIMINGS = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "cache_n", "queue_ms")
 MESSAGE_CHARS = 500
-"""Of an error's message, which may hold a whole page of a proxy's."""
+"""Length at which an error's message is cut: a proxy may send a whole HTML page."""
 _LATENCIES = ("ttft_ms", "ttfa_ms", "tpot_ms", "e2e_ms", "ttft_scheduled_ms", "e2e_scheduled_ms")
 _NUMBERS = ("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens")
 
 
 def require_known_schema(path: Path, values: JsonObject) -> None:
-    """Reject what a newer version of this program has written: its fields may mean something else.
+    """Reject a file of a newer version of this program: its fields may mean something else.
 
     Raises:
         ValueError: the schema is newer; the message names the file.
@@ -131,8 +131,8 @@ def require_known_schema(path: Path, values: JsonObject) -> None:
 def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: bool = False) -> Capture:
     """Read `requests.jsonl` and `scenario.json` of one cell.
 
-    Where the cell is `resumable`, requests that were cut off and asked again later are superseded by the later ones. A
-    cell with a number of requests or a duration starts again as a whole, and may go round its prompts.
+    In a `resumable` cell, a request that was cut off is superseded by the later request for the same prompt. A cell
+    with a number of requests or a duration always starts again from the beginning, and may ask a prompt repeatedly.
 
     Raises:
         ValueError: a line that is not the last cannot be read, or is no record; the message names the file.
@@ -196,8 +196,8 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     for key in _TIMINGS:
         frame[f"server_{key}"] = np.array(columns[f"server_{key}"], dtype=float)
     for name in _LATENCIES:
-        frame[name] = np.array([getattr(one, name) for one in timings_of], dtype=float)
-    frame["tpot_withheld"] = pd.Series([one.withheld for one in timings_of], dtype=object)
+        frame[name] = np.array([getattr(values, name) for values in timings_of], dtype=float)
+    frame["tpot_withheld"] = pd.Series([values.withheld for values in timings_of], dtype=object)
     frame["streamed"], frame["token_events"] = streamed, token_events
     frame["error_kind"] = pd.Series(error_kinds, dtype=object)
     frame["error_message"] = pd.Series(error_messages, dtype=object)
@@ -250,7 +250,7 @@ def _number(value: Any) -> float:
 
 
 def _origins(workers: list[str], sent: list[int | None], ended: list[int]) -> dict[str, int]:
-    """The first send of each worker (its first end where it never sent)."""
+    """The first send of each worker, in monotonic ns (its first end if it never sent)."""
     origins: dict[str, int] = {}
     for worker, sent_ns, end_ns in zip(workers, sent, ended, strict=True):
         at = end_ns if sent_ns is None else sent_ns
@@ -270,10 +270,10 @@ def _relative_ms(stamps: list[int | None], workers: list[str], origins: dict[str
 
 
 def _superseded(frame: pd.DataFrame, resumable: bool) -> pd.Series[bool]:
-    """Requests that a resumed cell asked again later under the same prompt and sample, and that count once.
+    """Which requests do not count because a resumed cell asked the same prompt and sample again later.
 
-    Those are the ones that were cut by the client's or the engine's end, and good ones that were asked again because
-    another sample of their prompt was missing.
+    These are requests that were cut off when the client or the engine ended, and good ones that were asked again
+    because another sample of their prompt was missing.
     """
     cut = frame["error_kind"].isin(ASKED_AGAIN) & (frame["phase"] != Phase.WARMUP.value)
     if not resumable:

@@ -1,4 +1,4 @@
-"""What a comparison is put together from, cell by cell, and how it becomes plain JSON."""
+"""Collects the parts of a comparison cell by cell, and converts them to plain JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scoring.speed.latency import CellFigures, MeasuredRound
 
 @dataclass(slots=True)
 class Parts:
-    """What accumulates from cell to cell."""
+    """The results so far; every cell adds to them."""
 
     audit: list[JsonObject] = field(default_factory=list)
     performance: list[JsonObject] = field(default_factory=list)
@@ -22,7 +22,7 @@ class Parts:
     capacity: list[JsonObject] = field(default_factory=list)
     quality: list[JsonObject] = field(default_factory=list)
     answer_pairs: list[AnswersPair] = field(default_factory=list)
-    """The pairs in `quality`, with the evidence that their verdicts rest on."""
+    """The pairs in `quality`, with the evidence for their verdicts."""
     divergence: list[JsonObject] = field(default_factory=list)
     problems: list[JsonObject] = field(default_factory=list)
     requests: list[JsonObject] = field(default_factory=list)
@@ -48,7 +48,7 @@ _REQUEST_LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
 
 
 def request_rows(capture: Capture, figures: CellFigures) -> list[JsonObject]:
-    """Every request that counts, and the warm-up; superseded attempts are left out."""
+    """One row per request, warm-up included, without superseded attempts."""
     frame = figures.requests
     frame = frame[frame["measured"] | (frame["phase"] == "warmup")]
     columns: dict[str, list[Any]] = {
@@ -68,13 +68,13 @@ def request_rows(capture: Capture, figures: CellFigures) -> list[JsonObject]:
 
 
 def gpu_series(parts: Parts) -> list[JsonObject]:
-    """What the meter saw of each life of each engine, thinned for charts; lives that it did not see are left out."""
-    found = [gpu.gpu_series(e, number, rows) for e, lives in parts.gpu.items() for number, rows in lives.items()]
-    return [series for series in found if series]
+    """The GPU meter's samples of each engine and round, thinned for charts; rounds without samples are left out."""
+    curves = [gpu.gpu_series(e, number, rows) for e, rounds in parts.gpu.items() for number, rows in rounds.items()]
+    return [curve for curve in curves if curve]
 
 
 def plain(value: Any) -> Any:
-    """Make it JSON: NaN and infinity are null, since a value that is not known is null."""
+    """Convert a value to plain JSON; NaN and infinity become null, which stands for unknown."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,8 +1,8 @@
 """Decides whether two runs, nights or engines may be compared: the one rule of `compare A B`, nightly and history.
 
-Three kinds of facts must agree: the host, what a cell asks (its load), and how an engine was set up. An engine's build,
-binary, arguments and options are no such facts: they are what a comparison is about. Facts are flat JSON objects, so
-the history can store them. A fact that is not known is None.
+Three kinds of facts must agree: the host, the load of a cell, and the set-up of an engine. An engine's build, binary,
+arguments and options may differ: they are what a comparison measures. Facts are flat JSON objects, so the history can
+store them. An unknown fact is None.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _FIRST_KEYS = frozenset(
     | {"options", "request_timeout_s", "silence_timeout_s", "cores"}
     | {"temperature", "top_p", "top_k", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty", "seed"}
 )
-"""Keys of a cell and of the sampling in the first version of profiles. A stored hash of a load has them whatever their
-value; keys that were added since are part of it only where they are set, so an update of this program breaks no series.
+"""Keys of a cell and of the sampling in the first version of profiles. The hash of a load always includes them. Later
+keys are included only where they are set, so an update of this program breaks no series.
 """
 
 _NOT_LOAD = frozenset({"name", "rounds"})
-"""Keys of a cell that say nothing about a figure: more rounds change its certainty, not the figure."""
+"""Keys of a cell that do not change a figure: more rounds change only its certainty."""
 
 
 def host_facts(manifest: Mapping[str, Any]) -> JsonObject:
-    """Kernel, CPU, clocks, and driver and limits of each GPU, of the host of a manifest."""
+    """Facts of a manifest's host: kernel, CPU, clocks, and the driver and limits of each GPU."""
     host = manifest.get("host") or {}
     facts: JsonObject = {key: host.get(key) for key in ("kernel", "cpu", "cores", "cpu_mhz_max")}
     gpus = host.get("gpu")
@@ -57,11 +57,11 @@ def is_gpu_fact(name: str) -> bool:
 
 
 def load_facts(manifest: Mapping[str, Any], cell: str) -> JsonObject:
-    """All that shapes the load of a cell: {sampling, max_seq_len, ..., asked: the cell's section, prompts: sha256}."""
+    """Facts of a cell's load: {sampling, max_seq_len, ..., asked: the cell's section, prompts: sha256}."""
     profile = manifest.get("profile") or {}
     sections = (section for section in profile.get("cells") or [] if section_name(section) == cell)
     section: JsonObject = next(sections, {})
-    # The cell of a run of plain Locust has no section: its name says what it asked.
+    # The cell of a run of plain Locust has no section: its name contains the workload.
     workload = workload_name(str(section.get("workload") or cell.partition(".")[2]))
     asked = {key: value for key, value in section.items() if key not in _NOT_LOAD}
     if (endpoint := _endpoint(profile, section)) != CHAT:
@@ -81,13 +81,13 @@ def _endpoint(profile: Mapping[str, Any], section: JsonObject) -> str:
 
 
 def load_hashes(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The hash of each cell's load, for a store that keeps no more: the same hash means that the same was asked."""
+    """The hash of each cell's load, for a store that keeps only hashes: equal hashes mean equal loads."""
     hashes = {}
     for section in (manifest.get("profile") or {}).get("cells") or []:
         cell = section_name(section)
         facts = load_facts(manifest, cell)
         shared = {key: facts[key] for key in _SHARED} | {"sampling": _known_to_hashes(facts["sampling"])}
-        # A list, in this order: the stored hashes of earlier versions were made so.
+        # The list and its order must not change: stored hashes of earlier versions depend on them.
         document = [shared, _known_to_hashes(facts["asked"]), facts["prompts"]]
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
         hashes[cell] = hashlib.sha256(text.encode()).hexdigest()
@@ -117,24 +117,24 @@ def engine_facts(engine_json: Mapping[str, Any]) -> JsonObject:
 
 
 def host_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Differences of two hosts in words. A fact that only one of them knows is a difference: it can't be verified."""
+    """Differences of two hosts, as texts. A fact that only one of them knows is a difference: it can't be verified."""
     return [_change(key, before, after) for key in _keys(before, after) if not _same_host_fact(key, before, after)]
 
 
 def engine_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Differences of two set-ups in words, where both know the fact: many engines can't report all of them."""
+    """Differences of two set-ups, as texts. Only facts that both know count: many engines can't report all of them."""
     changed = [
         key
         for key in _keys(before, after)
         if before.get(key) is not None and after.get(key) is not None and before[key] != after[key]
     ]
-    # The same weights under another path are the same model.
+    # The same weights under a different path are the same model.
     same_weights = before.get("weights") is not None and before.get("weights") == after.get("weights")
     return [_change(key, before, after) for key in changed if not (key == "model" and same_weights)]
 
 
 def load_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Differences of two loads in words; an option that is not set equals its null, zero or empty value."""
+    """Differences of two loads, as texts; an option that is not set equals its null, zero or empty value."""
     changes = []
     for key in _keys(before, after):
         pair = [load.get(key) for load in (before, after)]
@@ -146,7 +146,7 @@ def load_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
 
 
 def joined_facts(facts: Iterable[Mapping[str, Any]]) -> JsonObject:
-    """The facts of several engine processes as one: what they agree on, else all their values."""
+    """Merge the facts of several engine processes: one value where they agree, else the list of their values."""
     joined: dict[str, list[Any]] = {}
     for each in facts:
         for key, value in each.items():

@@ -1,6 +1,6 @@
-"""From a run's folder to the comparison: figures, audit, answers, verdict. The same captures give the same bytes.
+"""Builds the comparison from a run's folder: figures, audit, answers, verdict. The same captures give the same bytes.
 
-Cells are looked at one by one: read, measured, audited, graded, and let go again, so that memory holds one cell.
+Cells are processed one at a time (read, measured, audited, graded, released), so memory holds only one cell.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def compare(folder: RunFolder, *, created: str) -> JsonObject:
 
     Args:
         folder: the run's folder.
-        created: the time stamp to put in; all else follows from the captures.
+        created: the time stamp of the comparison; everything else follows from the captures.
 
     Raises:
         ValueError: the captures cannot be read; one line that names the file.
@@ -57,8 +57,8 @@ def compare_runs(
 ) -> JsonObject:
     """Compare two runs, perhaps of two hosts: engines are labelled `engine@run`, the baseline is A's.
 
-    What the manifests disagree on (model, prompts, sampling, context, load, GPU, host) comes first in the audit and
-    voids the comparison where it must. Only cells that both runs have are compared.
+    The audit begins with the differences of the manifests (model, prompts, sampling, context, load, GPU, host); some of
+    them void the comparison. Only cells that both runs have are compared.
 
     Raises:
         ValueError: the captures cannot be read, an engine is unknown, or the runs have no cell in common.
@@ -82,21 +82,21 @@ def compare_run(
     extra_audit: list[JsonObject] | None = None,
     alone: Sequence[tuple[Run, list[JsonObject]]] = (),
 ) -> JsonObject:
-    """`compare` of a run that is open already.
+    """`compare` for a run that is already open.
 
     Args:
         run: the run, or two joined.
-        created: the time stamp to put in.
-        extra_audit: rows that come first.
-        alone: of two runs joined, each with its own audit.
+        created: the time stamp of the comparison.
+        extra_audit: audit rows that come first.
+        alone: for two joined runs, each run with its own audit.
     """
     parts = Parts()
     rows = [*(extra_audit or []), *plain_capture_rows(run)]
     for engine in run.engines:
         rows += audit_engine(EngineFacts(run.of_engine(engine), engine, run.rounds.get(engine, [])))
-        parts.gpu[engine] = {life.number: life.gpu_rows() for life in run.rounds.get(engine, [])}
+        parts.gpu[engine] = {round_.number: round_.gpu_rows() for round_ in run.rounds.get(engine, [])}
     for cell in run.cells:
-        _one_cell(run, cell, parts)
+        _add_cell(run, cell, parts)
     for engine in run.engines:
         parts.audit += neighbour_rows(engine, parts.loads.get(engine, {}))
     rows = two_runs.joined_audit(run, [*rows, *parts.audit], alone)
@@ -137,7 +137,7 @@ def compare_run(
 def _judge(run: Run, parts: Parts) -> JsonObject:
     """Give every deciding figure its verdict, over all cells and candidates; returns {speed, answers}, the families."""
     margin = _margin(run)
-    # Of two runs joined, it is enough that one of them was looked at after every round.
+    # For two joined runs, it is enough that one of them was tested after every round.
     profiles = [run.profile, *((manifest.get("profile") or {}) for manifest in run.manifests.values())]
     sequential = any(profile.get("rounds") == "auto" for profile in profiles)
     judge_speed(parts.steps, run.baseline, margin, deciding=())
@@ -162,11 +162,11 @@ def judged_so_far(folder: RunFolder) -> list[JsonObject]:
     metrics = _deciding(run)
     for cell in run.cells:
         if (run.cell_profile(cell).get("rounds") or FEWEST_ROUNDS) < FEWEST_ROUNDS:
-            continue  # it will never have a verdict
+            continue  # a cell in fewer rounds never gets a verdict
         figures = {
             engine: [
-                (life.number, _figures(run, capture))
-                for life, capture in run.captures(cell, engine)
+                (round_.number, _figures(run, capture))
+                for round_, capture in run.captures(cell, engine)
                 if not capture.disturbed
             ]
             for engine in run.engines
@@ -188,11 +188,11 @@ def _deciding(run: Run) -> tuple[str, ...]:
     return tuple((run.profile.get("verdict") or {}).get("deciding") or DECIDING)
 
 
-def _one_cell(run: Run, cell: str, parts: Parts) -> None:
+def _add_cell(run: Run, cell: str, parts: Parts) -> None:
     section = run.cell_profile(cell)
     captured: dict[str, list[tuple[Capture, CellFigures]]] = {}
     for engine in run.engines:
-        captured[engine] = [_measure(run, life, capture, parts) for life, capture in run.captures(cell, engine)]
+        captured[engine] = [_measure(run, round_, capture, parts) for round_, capture in run.captures(cell, engine)]
     captures = [capture for rounds in captured.values() for capture, _ in rounds]
     scenario, workload = _names(cell, section, captures)
     compared = {e: [(c, f) for c, f in rounds if not c.disturbed] for e, rounds in captured.items()}
@@ -219,15 +219,15 @@ def _one_cell(run: Run, cell: str, parts: Parts) -> None:
     _answers(run, cell, scenario, workload, texts, prompts, parts)
 
 
-def _measure(run: Run, life: Round, capture: Capture, parts: Parts) -> tuple[Capture, CellFigures]:
+def _measure(run: Run, round_: Round, capture: Capture, parts: Parts) -> tuple[Capture, CellFigures]:
     figures = _figures(run, capture)
     figures.steps = step_figures(capture, run.profile.get("objectives"))
-    gpu.add_gpu_figures(figures, gpu.cell_samples(capture, parts.gpu.get(life.engine, {}).get(life.number, [])))
-    figures.reserves_memory = bool((life.state.get("asked") or {}).get("reserves_memory"))
-    figures.host = host_figures(life.host_rows(), *capture.asked_span_ns())
-    capture.engine = life.engine
+    gpu.add_gpu_figures(figures, gpu.cell_samples(capture, parts.gpu.get(round_.engine, {}).get(round_.number, [])))
+    figures.reserves_memory = bool((round_.state.get("asked") or {}).get("reserves_memory"))
+    figures.host = host_figures(round_.host_rows(), *capture.asked_span_ns())
+    capture.engine = round_.engine
     if figures.host:
-        head = {"engine": life.engine, "cell": capture.cell, "round": capture.round}
+        head = {"engine": round_.engine, "cell": capture.cell, "round": capture.round}
         parts.host.append(head | figures.host.to_json())
     parts.series.append(cell_series(capture, figures))
     parts.requests += request_rows(capture, figures)
@@ -239,16 +239,16 @@ def _names(cell: str, section: JsonObject, captures: list[Capture]) -> tuple[str
     """Scenario and workload of a cell: as the profile says, else as the load process says, else from its name."""
     if section:
         return str(section["scenario"]), workload_name(str(section["workload"]))
-    told = next((c.scenario for c in captures if c.scenario.get("scenario")), {})
+    recorded = next((c.scenario for c in captures if c.scenario.get("scenario")), {})
     before, _, after = cell.partition(".")
-    return str(told.get("scenario") or before), workload_name(str(told.get("workload") or after))
+    return str(recorded.get("scenario") or before), workload_name(str(recorded.get("workload") or after))
 
 
 def _prompts(run: Run, workload: str) -> list[Prompt]:
-    """What was asked. A run of plain Locust has no such file, and nothing to grade.
+    """The prompts of a workload; empty for a run of plain Locust, which stores none and is not graded.
 
     Raises:
-        ValueError: the file is damaged, or the manifest knows it and it is gone: answers would vanish from the report.
+        ValueError: the file is damaged, or the manifest lists it and it is missing (no answer could be graded).
     """
     path = run.folder.workload(workload)
     if path.exists():
@@ -267,7 +267,7 @@ def _answers(
     prompts: list[Prompt],
     parts: Parts,
 ) -> None:
-    """Grade what can be graded, and compare the texts of every cell."""
+    """Grade the answers of a cell where they can be graded, and compare its texts."""
     golds = grading.graded_prompts(prompts)
     texts: dict[str, list[dict[divergence.Key, divergence.Answered]]] = {}
     if golds:
@@ -310,7 +310,7 @@ def score(folder: RunFolder) -> JsonObject:
 
 
 def graded_answers(folder: RunFolder) -> Iterator[tuple[str, str, grading.Outcome]]:
-    """Every answer as scoring grades it: (where it is from, its gold, its outcome). Superseded records are left out.
+    """Yield every answer as scoring grades it: (its place, its gold, its outcome), without superseded records.
 
     Raises:
         ValueError: the captures cannot be read.

@@ -1,15 +1,15 @@
-"""What every figure is: its name, its unit, its good direction, the digits that its ratio is shown with.
+"""The table of all figures: name, unit, whether higher is better, digits of the ratio.
 
-The standard library only: profiles, reports and the history read it without loading the statistics.
+It needs only the standard library, so profiles, reports and the history read it without loading the statistics.
 """
 
 from __future__ import annotations
 
 WITHIN_RUN = "bootstrap within one run"
-"""The method of an interval that is blind to the noise from run to run."""
+"""The method of an interval that ignores the noise from round to round."""
 
 DECIDING = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
-"""The figures of each cell that decide, unless the profile names others; all others are exploratory."""
+"""The deciding figures of each cell, unless the profile names others; all others are exploratory."""
 
 RATES = ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefill_tok_s")
 LATENCIES = ("ttft_ms", "ttfa_ms", "ttft_scheduled_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms", "e2e_scheduled_ms")
@@ -43,6 +43,6 @@ def higher_is_better(metric: str) -> bool:
 
 
 def ratio_digits(low: float, high: float) -> int:
-    """For a ratio in [low, high]: two digits, or three where two could not tell the ends apart or an end from 1."""
+    """Digits of a ratio in [low, high]: two, or three where two would not separate the ends, or an end from 1."""
     narrow = high - low < 0.015 or min(abs(low - 1), abs(high - 1)) < 0.005
     return 3 if narrow else 2

@@ -1,4 +1,4 @@
-"""What ran: taken from the manifest and each engine's read-back, for the report."""
+"""Collects what ran, from the manifest and each engine's read-back, for the report."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from scoring.runs import Run
 
 
 def engine_card(run: Run, engine: str) -> JsonObject:
-    """What is known of one engine, from its newest life: {role, kind, model, build, context_per_slot, slots, ...}."""
-    lives = run.rounds.get(engine, [])
-    state: JsonObject = next((life.state for life in reversed(lives) if life.state), {})
+    """Facts of one engine, from its newest process: {role, kind, model, build, context_per_slot, slots, ...}."""
+    rounds = run.rounds.get(engine, [])
+    state: JsonObject = next((round_.state for round_ in reversed(rounds) if round_.state), {})
     readback, asked = state.get("readback") or {}, state.get("asked") or {}
     weights = state.get("weights") or {}
     section: JsonObject = next((e for e in run.profile.get("engines") or [] if e.get("name") == engine), {})
@@ -26,8 +26,8 @@ def engine_card(run: Run, engine: str) -> JsonObject:
         "weights_sha256": weights.get("sha256"),
         "weights_source_sha256": weights.get("source_sha256"),
         "chat_template_sha256": readback.get("chat_template_sha256"),
-        "rounds": len(lives),
-        "ready_s": [life.state.get("ready_s") for life in lives],
+        "rounds": len(rounds),
+        "ready_s": [round_.state.get("ready_s") for round_ in rounds],
     }
 
 
@@ -61,7 +61,7 @@ def provenance(run: Run) -> JsonObject:
 
 
 def _engine(run: Run, engine: str) -> JsonObject:
-    lives: list[Any] = [life.state for life in run.rounds.get(engine, []) if life.state]
-    state: JsonObject = lives[-1] if lives else {}
+    states: list[Any] = [round_.state for round_ in run.rounds.get(engine, []) if round_.state]
+    state: JsonObject = states[-1] if states else {}
     keys = ("argv", "env", "asked", "base_url", "weights", "provenance", "log_findings", "machine", "probe", "readback")
     return {key: state.get(key) for key in keys}

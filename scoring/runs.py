@@ -1,4 +1,4 @@
-"""Reading a run's folder: manifest and lives of each engine; captures are read one cell at a time, when asked."""
+"""Reads a run's folder: the manifest and the rounds of each engine. Captures are read one cell at a time, on demand."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from scoring.captures import Capture, load_capture, require_known_schema
 
 @dataclass(slots=True)
 class Round:
-    """One life of an engine: what it was and where its captures lie."""
+    """One round of an engine: its state (engine.json) and the folder of its captures."""
 
     folder: RoundFolder
     state: JsonObject
-    """engine.json; empty where there is none."""
+    """engine.json of the round's last engine process; empty where there is none."""
     label: str = ""
-    """What the engine is called in the comparison; its own name unless two runs are compared."""
+    """The engine's name in the comparison; its own name unless two runs are compared."""
     earlier: list[JsonObject] = field(default_factory=list)
-    """engine.json of the lives before, where the round was interrupted and finished later."""
+    """engine.json of the earlier engine processes, where the round was interrupted and finished later."""
 
     @property
     def engine(self) -> str:
@@ -33,27 +33,27 @@ class Round:
     def number(self) -> int:
         return self.folder.number
 
-    def all_lives(self) -> list[Round]:
-        """The lives of the round that measured, in order: what must be the same in all of them is looked at in each."""
+    def all_processes(self) -> list[Round]:
+        """The round once per engine process that measured, in order; a check of identity looks at each."""
         states = [state for state in (*self.earlier, self.state) if state and not state.get("refused")]
         return [replace(self, state=state, earlier=[]) for state in states]
 
-    def lives_before(self) -> list[Round]:
-        """The earlier lives of an interrupted round, as far as their end was seen."""
+    def earlier_processes(self) -> list[Round]:
+        """The earlier engine processes of an interrupted round, without those whose end nobody recorded."""
         return [Round(self.folder, state, self.label) for state in self.earlier if state.get("machine")]
 
     def gpu_rows(self) -> list[JsonObject]:
-        """The GPU meter's samples, empty where nothing was measured."""
+        """The GPU meter's samples; empty where it did not run."""
         return _samples(self.folder.gpu)
 
     def host_rows(self) -> list[JsonObject]:
-        """The host meter's samples, empty where nothing was measured."""
+        """The host meter's samples; empty where it did not run."""
         return _samples(self.folder.host)
 
 
 @dataclass(slots=True)
 class Run:
-    """A run's folder, opened: small things read, captures left on disk until `captures` is asked for them."""
+    """An open run's folder. Small files are in memory; `captures` reads the captures from disk."""
 
     folder: RunFolder
     manifest: JsonObject
@@ -63,10 +63,10 @@ class Run:
     cells: list[str] = field(default_factory=list)
     """In the profile's order, then any others by name."""
     manifests: dict[str, JsonObject] = field(default_factory=dict)
-    """Of two runs joined: the manifest of the run that each engine is from."""
+    """For two joined runs: by engine, the manifest of its run."""
 
     def of_engine(self, engine: str) -> Run:
-        """The run with the manifest of this engine's own run, whose profile and host hold for it."""
+        """The run with the manifest (profile, host) of this engine's own run."""
         return replace(self, manifest=self.manifests[engine]) if engine in self.manifests else self
 
     @property
@@ -92,10 +92,10 @@ class Run:
         Raises:
             ValueError: a line that is not the last cannot be read; the message names file and line.
         """
-        for life in self.rounds.get(engine, []):
-            folder = life.folder.cell(cell)
+        for round_ in self.rounds.get(engine, []):
+            folder, resumable = round_.folder.cell(cell), self.of_engine(engine).asks_all(cell)
             if folder.requests.exists():
-                yield life, load_capture(folder, engine, life.number, resumable=self.of_engine(engine).asks_all(cell))
+                yield round_, load_capture(folder, engine, round_.number, resumable=resumable)
 
     def asks_all(self, cell: str) -> bool:
         """Whether the cell asks every prompt of its workload once (for each sample), and so can be resumed."""
@@ -105,7 +105,7 @@ class Run:
 
 
 def profile_cells(profile: JsonObject) -> list[JsonObject]:
-    """The cells that a resolved profile asks for."""
+    """The cell sections of a resolved profile."""
     return profile.get("cells") or []
 
 
@@ -113,7 +113,7 @@ def load_run(folder: RunFolder) -> Run:
     """Open a run's folder.
 
     Raises:
-        ValueError: there is no manifest, it cannot be read, or no engine has left anything; one line.
+        ValueError: there is no manifest, it cannot be read, or no engine left a capture; one line.
     """
     if folder.is_plain_capture:
         return _plain_run(folder)
@@ -127,31 +127,31 @@ def load_run(folder: RunFolder) -> Run:
     if not named:
         named = sorted(p.name for p in folder.path.iterdir() if p.is_dir() and any(p.glob("r*")))
     if not named:
-        raise ValueError(f"{folder.path}: no engine has left captures there")
+        raise ValueError(f"{folder.path}: holds no capture of any engine")
     baseline = profile.get("baseline") or named[0]
     for name in (*named, baseline, *map(section_name, profile_cells(profile))):
         if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
             raise ValueError(f"{folder.manifest}: {name!r} cannot be the name of an engine or cell: it leads elsewhere")
     engines = [baseline, *(name for name in named if name != baseline)]
     run = Run(folder, manifest, engines)
-    # A round that was interrupted is finished with the run; until then the whole ones are compared.
-    done = manifest.get("rounds_done")
-    found: set[str] = set()
+    # An interrupted round counts once the run was resumed and completed it; until then only complete rounds count.
+    complete = manifest.get("rounds_done")
+    captured: set[str] = set()
     for engine in engines:
         run.rounds[engine] = [
-            Round(life, _state(life), engine, life.earlier_lives())
-            for life in folder.rounds(engine)
-            if done is None or life.number <= done
+            Round(round_, _state(round_), engine, round_.earlier_states())
+            for round_ in folder.rounds(engine)
+            if complete is None or round_.number <= complete
         ]
-        for life in run.rounds[engine]:
-            found.update(cell.name for cell in life.folder.cells() if cell.requests.exists())
+        for round_ in run.rounds[engine]:
+            captured.update(cell.name for cell in round_.folder.cells() if cell.requests.exists())
     asked = [section_name(section) for section in profile_cells(profile)]
-    run.cells = [name for name in asked if name in found] + sorted(found.difference(asked))
+    run.cells = [name for name in asked if name in captured] + sorted(captured.difference(asked))
     return run
 
 
 def _plain_run(folder: RunFolder) -> Run:
-    """The capture of plain `locust` as a run of one engine and one round, of which nothing was read back.
+    """The capture of plain `locust` as a run of one engine and one round, without any read-back.
 
     Raises:
         ValueError: scenario.json cannot be read.
@@ -172,18 +172,18 @@ def _plain_run(folder: RunFolder) -> Run:
 
 
 def plain_capture_rows(run: Run) -> list[JsonObject]:
-    """An audit row for each engine that plain `locust` captured: its figures belong to no known build or model."""
+    """An audit row for each engine that plain `locust` captured: its build and model are unknown."""
     evidence = "a capture of plain locust: nothing was read back from the engine; build, model and settings are unknown"
     return [
         {"check": "engine read back", "engine": engine, "cell": None, "status": "unknown", "evidence": evidence}
         for engine in run.engines
-        if any(isinstance(life.folder, PlainRound) for life in run.rounds.get(engine, []))
+        if any(isinstance(round_.folder, PlainRound) for round_ in run.rounds.get(engine, []))
     ]
 
 
-def _state(life: RoundFolder) -> JsonObject:
+def _state(round_: RoundFolder) -> JsonObject:
     try:
-        return read_json(life.engine_json)
+        return read_json(round_.engine_json)
     except FileNotFoundError:
         return {}
 

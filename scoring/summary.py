@@ -1,4 +1,4 @@
-"""The first lines of a report: is it void, what was found, and what to bear in mind."""
+"""Writes the first lines of a report: whether it is void, the result, and the caveats."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scoring.statistics.rounds import FEWEST_ROUNDS
 
 
 def verdict(comparison: JsonObject, families: JsonObject) -> JsonObject:
-    """{void, reasons, warnings, speed, quality, families, caveats, exit_code} of a comparison that is whole.
+    """{void, reasons, warnings, speed, quality, families, caveats, exit_code} of a complete comparison.
 
     `families` says how the verdicts were reached: {speed, answers}, as `judge_speed` and `judge_answers` return it.
-    The finding in words is added by `reporting.finding`: a sentence is not this folder's to write.
+    `reporting.finding` adds the finding as a sentence; this folder writes no sentences.
     """
     reasons = [_reason(row) for row in comparison["audit"] if row["status"] == "fail"]
     warnings = [_reason(row) for row in comparison["audit"] if row["status"] in ("warn", "unknown")]
@@ -54,14 +54,14 @@ def _speed(comparison: JsonObject) -> list[JsonObject]:
 
 
 def _quality(comparison: JsonObject) -> list[JsonObject]:
-    found = []
+    lines = []
     for row in comparison["quality"]:
         for engine, pair in row["paired"].items():
-            ours, theirs = row["engines"][engine], row["engines"][comparison["baseline"]]
-            counts = f"{ours['correct']}/{ours['n']} against {theirs['correct']}/{theirs['n']}"
+            candidate, baseline = row["engines"][engine], row["engines"][comparison["baseline"]]
+            counts = f"{candidate['correct']}/{candidate['n']} against {baseline['correct']}/{baseline['n']}"
             text = f"{engine}, {row['cell']}: {counts}, {pair['text']}"
-            found.append({"cell": row["cell"], "candidate": engine, "verdict": pair["verdict"], "text": text})
-    return found
+            lines.append({"cell": row["cell"], "candidate": engine, "verdict": pair["verdict"], "text": text})
+    return lines
 
 
 def _caveats(comparison: JsonObject) -> list[str]:
@@ -83,10 +83,10 @@ def _caveats(comparison: JsonObject) -> list[str]:
     if one_round:
         where = "" if one_round == all_cells else f" in {', '.join(sorted(one_round))}"
         caveats.append(
-            f"One round per engine{where}: the speed intervals are bootstrapped within the round and blind to the noise"
+            f"One round per engine{where}: the speed intervals are bootstrapped within the round and ignore the noise"
             " from round to round."
         )
-    # A cell that searched a capacity shows no figures of the whole.
+    # A cell that searched a capacity has no figures of the whole cell.
     searched = {row["cell"] for row in comparison.get("capacity", [])}
     if sweeps := sorted({row["cell"] for row in comparison["steps"]} - searched):
         caveats.append(f"Figures of a whole sweep mix its levels ({', '.join(sweeps)}): read them step by step.")
@@ -101,13 +101,13 @@ def _caveats(comparison: JsonObject) -> list[str]:
         line["kind"] == "A/A" for line in comparison["divergence"]
     ):
         caveats.append(
-            "No engine was asked twice: how far one agrees with itself is not known, so differing texts prove nothing."
+            "No engine was asked twice, so its agreement with itself is unknown and differing texts prove nothing."
         )
     return caveats
 
 
 def _withheld(comparison: JsonObject, percent: int) -> list[str]:
-    """The cells in which no engine's requests are enough for a percentile."""
+    """The cells in which no engine has enough requests for a percentile."""
     return sorted(
         {
             row["cell"]

@@ -1,4 +1,4 @@
-"""Joins two runs into one: engines of both under labels of their own, and audit rows of what the runs must share."""
+"""Joins two runs into one: labels the engines of both, and adds audit rows for the facts that must agree."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from scoring.runs import Round, Run
 
 
 class UnknownEngineError(ValueError):
-    """An engine that was asked for is not in its run."""
+    """A named engine is not in its run."""
 
 
 def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = None) -> Run:
     """The engines of both runs, labelled `engine@run`; the baseline is A's (or `engine_a`).
 
-    With an engine named, only that one is taken from its run.
+    If an engine is named, only that engine is taken from its run.
 
     Raises:
         UnknownEngineError: a named engine is not in its run.
@@ -44,7 +44,7 @@ def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = N
             raise UnknownEngineError(f"{run.folder.path}: has no engine {only!r}; it has {', '.join(run.engines)}")
         for engine in run.engines if only is None else [only]:
             label = f"{engine}@{tag}"
-            rounds[label] = [replace(life, label=label) for life in run.rounds.get(engine, [])]
+            rounds[label] = [replace(round_, label=label) for round_ in run.rounds.get(engine, [])]
             manifests[label] = run.manifest
     engines = list(rounds)
     if len(engines) < 2 or a.folder.path.resolve() == b.folder.path.resolve():
@@ -58,7 +58,7 @@ def merged(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = N
 def joined_audit(
     both: Run, together: Iterable[JsonObject], alone: Iterable[tuple[Run, list[JsonObject]]]
 ) -> list[JsonObject]:
-    """The audit of two runs joined, with each failure of either run by itself: what is void alone is void together.
+    """The audit of two joined runs, with each failure of a run's own audit: a void run makes the comparison void.
 
     Args:
         both: the joined run.
@@ -69,15 +69,15 @@ def joined_audit(
     places = {(row["check"], row["engine"], row["cell"]): place for place, row in enumerate(rows)}
     for run, own in alone:
         labels = {
-            life.folder.engine: label
+            round_.folder.engine: label
             for label in both.engines
-            for life in both.rounds[label]
+            for round_ in both.rounds[label]
             if both.manifests[label] is run.manifest
         }
         for row in own:
             if row["status"] != Status.FAIL or (row["engine"] in run.engines and row["engine"] not in labels):
                 continue
-            # A row of the whole run names no engine.
+            # A row about the whole run names no engine.
             label = labels.get(row["engine"], row["engine"])
             place = places.get((row["check"], label, row["cell"]))
             if place is None:
@@ -88,10 +88,10 @@ def joined_audit(
 
 
 def manifest_rows(a: Run, b: Run, engine_a: str | None = None, engine_b: str | None = None) -> list[JsonObject]:
-    """Audit rows of what the two runs must agree on: sampling, context, model, set-up, GPU, host, prompts, load.
+    """Audit rows for the facts that must agree: sampling, context, model, set-up, GPU, host, prompts, load.
 
-    With an engine named, model and set-up are that engine's; what else its run has is not compared. A difference voids
-    the comparison, except that another kernel or CPU only warns where there is a GPU, since the engine runs on that.
+    If an engine is named, model and set-up are compared for that engine only. A difference voids the comparison. One
+    exception: where there is a GPU, a different kernel or CPU only warns, because the engine runs on the GPU.
     """
     pair = f"{a.folder.run_id} / {b.folder.run_id}"
     asked = (
@@ -114,7 +114,7 @@ def manifest_rows(a: Run, b: Run, engine_a: str | None = None, engine_b: str | N
 
 
 def _setup_rows(pair: str, a: Run, b: Run, engine_a: str | None, engine_b: str | None) -> list[JsonObject]:
-    """One row for each engine that both runs have: two engines may be set up differently, one engine may not."""
+    """One row per engine that both runs have. Two engines may have different set-ups; the same engine may not."""
     rows = []
     for engine in a.engines:
         if engine in b.engines and engine_a in (None, engine) and engine_b in (None, engine):
@@ -140,14 +140,17 @@ def _host_rows(pair: str, a: Run, b: Run) -> list[JsonObject]:
 
 def _setup(run: Run, engine: str) -> JsonObject:
     return joined_facts(
-        engine_facts(state) for life in run.rounds.get(engine, []) for state in (*life.earlier, life.state) if state
+        engine_facts(state)
+        for round_ in run.rounds.get(engine, [])
+        for state in (*round_.earlier, round_.state)
+        if state
     )
 
 
 def _weights(run: Run, only: str | None) -> JsonObject:
-    """The hashes of all weights of a run; unknown where one of them is."""
-    lives = [life for engine, lives in run.rounds.items() if only in (None, engine) for life in lives]
-    hashes = {engine_facts(life.state)["weights"] for life in lives}
+    """The hashes of all weights of a run; unknown if any of them is unknown."""
+    rounds = [round_ for engine, rounds in run.rounds.items() if only in (None, engine) for round_ in rounds]
+    hashes = {engine_facts(round_.state)["weights"] for round_ in rounds}
     return {"weights": None if None in hashes else sorted(hashes) or None}
 
 
@@ -158,7 +161,7 @@ def _row(
     changes: Callable[[JsonObject, JsonObject], list[str]],
     cell: str | None = None,
 ) -> JsonObject:
-    """A row of the audit on the facts of both runs, held against each other by `changes`."""
+    """An audit row that compares the facts of both runs by `changes`."""
     before, after = facts
     if differences := changes(before, after):
         status, evidence = Status.FAIL, "; ".join(differences)

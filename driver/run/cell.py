@@ -56,7 +56,7 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         folder.set_aside()
     try:
         if resumed:
-            earlier = living.run.round(living.life.engine.name, living.life.round).earlier_lives()
+            earlier = living.run.round(living.life.engine.name, living.life.round).earlier_states()
             name_cut_requests(folder, earlier)
         prompts, owed = _prompts(living.run.workload(cell.workload_name), folder, cell, resumed=resumed)
         if resumed and not owed:

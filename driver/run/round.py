@@ -77,7 +77,7 @@ def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, 
 def _other_lives(run: RunFolder, folder: RoundFolder) -> Iterator[JsonObject]:
     """engine.json of the engine's other processes in this run."""
     for round_ in run.rounds(folder.engine):
-        yield from round_.earlier_lives()
+        yield from round_.earlier_states()
         if round_.number != folder.number and round_.engine_json.exists():
             yield read_json(round_.engine_json)
 

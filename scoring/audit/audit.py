@@ -1,7 +1,7 @@
-"""Was it fair? Runs every registered check over the records and the read-back: one row per engine and cell.
+"""Runs every registered audit check over the records and the read-back: one row per engine and cell.
 
-One `fail` makes a comparison void. `unknown` means that the engine or the run cannot report the fact; it is shown, and
-counts as a warning. What each check means, and its limits, is in docs/methodology.md.
+One `fail` makes a comparison void. `unknown` means that the engine or the run does not report the fact; it is shown and
+counts as a warning. docs/methodology.md explains each check and its limits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Audit check of the machine around a cell: did both engines have as much of it?"""
+"""Audit check of the host during a cell: did other programs slow one engine down more than the other?"""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from scoring.audit.model import CellFacts, Finding, RoundFacts, Status, cell_che
 from scoring.speed.host import HostFigures
 
 SLOWDOWN_WARN = 1.25
-"""Others stretched our time on the CPU by this factor: figures are of a crowded machine."""
+"""Slowdown of our CPU work by other programs from which the audit warns that the machine was busy."""
 UNEVEN_WARN, UNEVEN_FAIL = 1.10, 1.50
-"""Ratio of two engines' slowdowns. To void, every round of one engine must be worse than every round of the other."""
+"""Ratio of two engines' slowdowns. It voids only if each round of one engine is worse than each round of the other."""
 CLOCK_WARN = 1.10
 """Ratio of two engines' mean clocks."""
 MEMORY_WARN = 0.05
-"""Share of the time in which a process waited for memory."""
+"""Share of time in which a process waited for memory."""
 
 
 @cell_check("machine left alone")
 def left_alone(facts: CellFacts) -> Finding:
-    """No other program took CPU, clock or memory from one engine and left them to the other."""
+    """No other program took more CPU time, clock or memory from one engine than from the other."""
     mine, theirs = _known(facts.rounds), _known(facts.baseline)
     if not mine or len(mine) < len(facts.rounds):
         return unknown("the host was not sampled throughout")
@@ -36,12 +36,12 @@ def left_alone(facts: CellFacts) -> Finding:
     if any((host.memory_stalled or 0.0) > MEMORY_WARN for host in mine):
         return warned(f"processes waited for memory: {evidence}")
     if any(host.throttled for host in mine):
-        return warned(f"the CPU was slowed down by heat: {evidence}")
+        return warned(f"the CPU throttled because of heat: {evidence}")
     return passed(evidence)
 
 
 def _uneven(mine: Sequence[HostFigures], theirs: Sequence[HostFigures]) -> Finding | None:
-    """How a crowd on one side only is judged; None where the sides are alike."""
+    """The finding on a machine that was busier for one engine than for the other; None where both are alike."""
     ours, base = ([host.slowdown for host in side] for side in (mine, theirs))
     ratio = geometric_mean(ours) / geometric_mean(base)
     slowed, other = ("this engine's", "the baseline's") if ratio >= 1 else ("the baseline's", "this engine's")

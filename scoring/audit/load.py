@@ -1,4 +1,4 @@
-"""Audit checks of the load: was the concurrency there, was the client fit to measure, did each round end as asked?"""
+"""Audit checks of the load: the concurrency was reached, the client was healthy, and each round is complete."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from scoring.audit.model import (
 AT_ASKED_WARN, AT_ASKED_FAIL = 0.98, 0.80
 """Share of the time up to the last send that must have the whole concurrency in flight."""
 LAG_WARN_MS = 20.0
-"""The client's loop lag (p99): a warning from here, a failure beyond one of the following shares of a median."""
+"""The client's loop lag (p99) from which the audit warns. It fails beyond one of the following shares of a median."""
 LAG_FAIL_DATED = (("TTFT", 0.25), ("TPOT", 5.0))
-"""Where lag moves stamps. A late client makes TTFT longer too, but hardly the time for a token."""
+"""Limits where lag moves time stamps. A late client lengthens TTFT, but hardly the time per token."""
 LAG_FAIL_SENT = (("E2E", 0.25),)
-"""Where it only holds up the next request: the kernel dated arrivals, and no two tokens of a stream met."""
+"""Limit where lag only delays the next request: the kernel stamped arrivals, and no two tokens waited together."""
 CPU_WARN, CPU_FAIL = 0.80, 0.95
 """Share of one core that the load process used."""
 TIMING_TOLERANCE, TIMING_FAIL = 0.05, 0.20
 """Relative difference of the median TPOT, client against server."""
 TIMING_TOKENS = 16
-"""Fewer tokens make a TPOT of the server's too coarse to compare."""
+"""With fewer tokens the server's TPOT is too coarse to compare."""
 DRIFT_WARN, DRIFT_FAIL = 0.10, 0.50
 DRIFT_FROM = 15
-"""Requests that a cell needs, to speak of a drift between its thirds."""
+"""Requests that a cell needs to judge a drift between its thirds."""
 
 
 @cell_check("round complete")
 def complete(facts: CellFacts) -> Finding:
-    """Every round that the profile asks for is there, and its load ended as asked."""
-    # A cell may be asked for in the first rounds only.
+    """Every round of the profile was captured, and its load is complete."""
+    # A profile may ask for a cell in the first rounds only.
     planned, manifest = facts.run.profile.get("rounds"), facts.run.manifest
     ended = planned == "auto" or manifest.get("stopped")
     wanted = facts.section.get("rounds") or (manifest.get("rounds_done") if ended else None) or planned
@@ -59,22 +59,22 @@ def complete(facts: CellFacts) -> Finding:
             return failed("no scenario.json: the load was cut off")
         if scenario.get("complete") is not True:
             return failed(f"the load did not end as asked: {scenario.get('incomplete_reason') or 'cut off'}")
-        # An attempt after "come back later" is no further request.
+        # A retry after HTTP 429 or 503 is no further request.
         measured = int((round_.figures.measured["attempt"] == 1).sum())
         if facts.run.asks_all(facts.cell):
-            # Of a resumed cell the load process knows only the last part.
+            # In a resumed cell the load process counts only its own part.
             samples = int(facts.section.get("samples") or 1)
-            owed = samples * sum(pool == "measure" for pool in facts.prompts.values())
+            wanted_n = samples * sum(pool == "measure" for pool in facts.prompts.values())
             have = len(round_.figures.measured[["prompt_id", "sample"]].drop_duplicates())
             each = "" if samples == 1 else f" and samples ({samples} of each)"
-            what = f"{count(owed, 'prompt')}{each}"
-            if have < owed:
+            what = f"{count(wanted_n, 'prompt')}{each}"
+            if have < wanted_n:
                 return failed(f"{have:,} of {what} in the records")
-            return passed(f"all {what}, ended as asked" if owed > 1 else f"{what}, ended as asked")
+            return passed(f"all {what}, ended as asked" if wanted_n > 1 else f"{what}, ended as asked")
         wanted_n = facts.section.get("requests") or round_.capture.asked.get("requests")
         by_time = round_.capture.asked.get("duration_s") or round_.capture.scenario.get("steps")
         if wanted_n and not by_time and measured != wanted_n:
-            return failed(f"{count(measured, 'measured request')} in the records, {wanted_n:,} asked")
+            return failed(f"{count(measured, 'measured request')} in the records; the profile asks for {wanted_n:,}")
         return passed(f"{count(measured, 'measured request')}, ended as asked")
 
     return facts.each(check)
@@ -82,36 +82,36 @@ def complete(facts: CellFacts) -> Finding:
 
 @cell_check("undisturbed")
 def undisturbed(facts: CellFacts) -> Finding:
-    """No hook of the profile ran beside the load; a round that had one is marked, and its speed is not compared."""
+    """No hook ran beside the load. A round with one is marked, and its speed is not compared."""
     disturbed = [facts_.number for facts_ in facts.rounds if facts_.capture.disturbed]
     if not disturbed:
         return not_applicable("no hook ran beside the load")
     rounds = f"round{'s' if len(disturbed) > 1 else ''} {', '.join(map(str, disturbed))}"
     if len(disturbed) == len(facts.rounds):
-        return warned(f"{rounds}: the hook during_cell ran beside the load, and no other round is left to compare")
+        return warned(f"{rounds}: the hook during_cell ran beside the load, and there is no other round to compare")
     return warned(f"{rounds}: the hook during_cell ran beside the load; its speed is not compared")
 
 
 @cell_check("records as counted")
 def as_counted(facts: CellFacts) -> Finding:
-    """requests.jsonl holds the requests that the load process counted: a cut file must not pass for a short cell."""
+    """requests.jsonl has as many requests as the load process counted: this detects a truncated file."""
 
     def check(round_: RoundFacts) -> Finding:
         counts = round_.capture.scenario.get("counts")
         if not counts:
-            return unknown("scenario.json does not say how many requests there were")
+            return unknown("scenario.json does not record the number of requests")
         frame = round_.figures.requests
         phases = frame["phase"].value_counts()
         measured = frame[frame["phase"] != Phase.WARMUP.value]
-        found = {phase.value: int(phases.get(phase.value, 0)) for phase in Phase}
-        found |= {"ok": int(measured["ok"].sum()), "error": int(measured["failed"].sum())}
-        found |= {"cancelled": int(measured["cancelled"].sum())}
-        # The load process of a resumed cell counts its own part, so that the file may hold more.
+        recorded = {phase.value: int(phases.get(phase.value, 0)) for phase in Phase}
+        recorded |= {"ok": int(measured["ok"].sum()), "error": int(measured["failed"].sum())}
+        recorded |= {"cancelled": int(measured["cancelled"].sum())}
+        # The load process of a resumed cell counts only its own part, so the file may have more.
         resumed = bool(round_.capture.earlier)
-        for name, number in found.items():
+        for name, number in recorded.items():
             counted = int(counts.get(name) or 0)
             if number < counted or (number > counted and not resumed):
-                return failed(f"{number:,} {name} requests in the records, the load process counted {counted:,}")
+                return failed(f"{number:,} {name} requests in the records; the load process counted {counted:,}")
         return passed(f"{count(len(frame), 'record')}, as counted")
 
     return facts.each(check)
@@ -119,7 +119,7 @@ def as_counted(facts: CellFacts) -> Finding:
 
 @cell_check("concurrency achieved")
 def concurrency(facts: CellFacts) -> Finding:
-    """The records show the asked number in flight, neither fewer nor more, throughout the steady window."""
+    """The records show exactly the requested number in flight throughout the steady window."""
 
     def check(round_: RoundFacts) -> Finding:
         steady = round_.figures.steady
@@ -129,14 +129,14 @@ def concurrency(facts: CellFacts) -> Finding:
             mean = steady.mean_in_flight
             return not_applicable(f"no fixed concurrency is asked; {mean or 0:.1f} were in flight on average")
         if not steady.windows:
-            return failed(f"{steady.asked} in flight were asked, never more than {steady.reached} were")
-        told = round_.capture.asked.get("users")
-        if told is not None and steady.asked != told:
-            return failed(f"the workers hold {steady.asked} users in sum, {told} were asked")
+            return failed(f"at most {steady.reached} in flight; the profile asks for {steady.asked}")
+        users = round_.capture.asked.get("users")
+        if users is not None and steady.asked != users:
+            return failed(f"all workers together have {steady.asked} users; the profile asks for {users}")
         share = steady.at_asked or 0.0
         evidence = f"{steady.asked} in flight for {100 * share:.1f}% of the load, steady for {steady.length_s:.1f} s"
         if steady.reached > steady.asked:
-            return failed(f"{steady.reached} in flight at once, {steady.asked} asked")
+            return failed(f"{steady.reached} in flight at once; the profile asks for {steady.asked}")
         if share < AT_ASKED_FAIL:
             return failed(evidence)
         if steady.pauses_ms:
@@ -147,7 +147,7 @@ def concurrency(facts: CellFacts) -> Finding:
         mean = steady.mean_in_flight or 0.0
         if mean < AT_ASKED_FAIL * steady.asked:
             return warned(
-                f"{evidence}; {mean:.2f} on average, for the requests are short and the client has to turn round"
+                f"{evidence}; {mean:.2f} on average: requests are so short that the client's pauses between them matter"
             )
         return warned(evidence) if share < AT_ASKED_WARN else passed(evidence)
 
@@ -155,44 +155,44 @@ def concurrency(facts: CellFacts) -> Finding:
 
 
 def _levels_reached(round_: RoundFacts) -> Finding:
-    """Of a sweep over users: each level was held by as many in flight."""
+    """In a sweep over users, each level reached its number in flight."""
     held = {level: figures.steady for level, figures in round_.figures.steps.items()}
     if any(steady.asked is None for steady in held.values()):
         rates = ", ".join(f"{level:g}" for level in held)
-        return not_applicable(f"no fixed concurrency is asked, but {rates} requests a second")
+        return not_applicable(f"the load asks for {rates} requests per second and no fixed concurrency")
     for level, steady in held.items():
         if steady.reached != level:
-            return failed(f"{steady.reached} in flight at once, {level:g} asked in this step")
+            return failed(f"{steady.reached} in flight at once; this step asks for {level:g}")
     return passed(f"{', '.join(f'{level:g}' for level in held)} in flight, each in its step")
 
 
 @cell_check("client healthy")
 def client(facts: CellFacts) -> Finding:
-    """The load process had time to spare: CPU, and loop lag against what it measures; its own word is a warning.
+    """The load process was fast enough: its CPU share and loop lag are small against the measured times.
 
-    Lag moves no stamp where the kernel dated what arrived, as long as it is less than a token takes: tokens that wait
-    together are read together, and all get the stamp of the last.
+    Where the kernel stamps arrivals, a lag shorter than one TPOT moves no time stamp. A longer lag does: tokens that
+    wait together are read together, and all get the stamp of the last. The client's `bottleneck` report is a warning.
     """
 
     def check(round_: RoundFacts) -> Finding:
-        told = round_.capture.clients
-        if not told:
+        reports = round_.capture.clients
+        if not reports:
             return unknown("the load process left no health figures")
-        cpu, lag, delay = (_largest(told, key) for key in ("cpu_share", "loop_lag_ms_p99", "send_delay_ms_p99"))
+        cpu, lag, delay = (_largest(reports, key) for key in ("cpu_share", "loop_lag_ms_p99", "send_delay_ms_p99"))
         if lag is None and cpu is None:
             return unknown("neither loop lag nor CPU share was measured")
         evidence = f"loop lag p99 {_show(lag)}, CPU {_percent(cpu)} of a core, send delay p99 {_show(delay)}"
         if cpu is not None and cpu >= CPU_FAIL:
             return failed(evidence)
-        by_kernel = all(c.get("arrival_stamps") == "kernel" for c in told)
+        by_kernel = all(c.get("arrival_stamps") == "kernel" for c in reports)
         apart = lag is not None and lag <= (round_.figures.values.get("tpot_ms_p50") or 0.0)
         for name, share in LAG_FAIL_SENT if by_kernel and apart else LAG_FAIL_DATED:
             spoiled = round_.figures.values.get(f"{name.lower()}_ms_p50")
             if lag is not None and spoiled is not None and lag > LAG_WARN_MS and lag > share * spoiled:
                 return failed(f"{evidence}, with a median {name} of {spoiled:.1f} ms")
-        if worst := next((c for c in told if c.get("bottleneck") is True), None):
-            # Its limits are absolute; whether the figures suffer depends on how slow the engine is.
-            return warned(f"the client says: {worst.get('bottleneck_reason')}; {evidence}")
+        if worst := next((c for c in reports if c.get("bottleneck") is True), None):
+            # The client's limits are absolute; whether the figures suffer depends on the engine's speed.
+            return warned(f"the client reports: {worst.get('bottleneck_reason')}; {evidence}")
         late = (cpu is not None and cpu >= CPU_WARN) or any(v is not None and v > LAG_WARN_MS for v in (lag, delay))
         return warned(evidence) if late else passed(evidence)
 
@@ -201,21 +201,21 @@ def client(facts: CellFacts) -> Finding:
 
 @cell_check("client and server agree")
 def timings_agree(facts: CellFacts) -> Finding:
-    """The client's TPOT against the server's own.
+    """The client's TPOT agrees with the server's own.
 
-    llama.cpp's predicted_ms runs from the first token and is divided by all n of them, so the server's time for a token
-    is predicted_ms / (n - 1).
+    llama.cpp's predicted_ms starts at the first token, so its n tokens span n - 1 intervals: the server's time per
+    token is predicted_ms / (n - 1).
     """
 
     def check(round_: RoundFacts) -> Finding:
         good = round_.figures.good
-        told = good[good["server_predicted_ms"].gt(0) & good["server_predicted_n"].ge(TIMING_TOKENS)]
-        told = told[told["tpot_ms"].gt(0)]
-        if told.empty:
-            return unknown("the engine sends no timings (or too few tokens a request)")
-        server = told["server_predicted_ms"] / (told["server_predicted_n"] - 1)
-        ratio = float(np.median(told["tpot_ms"] / server))
-        evidence = f"median TPOT {ratio:.3f} of the server's, over {count(len(told), 'request')}"
+        timed = good[good["server_predicted_ms"].gt(0) & good["server_predicted_n"].ge(TIMING_TOKENS)]
+        timed = timed[timed["tpot_ms"].gt(0)]
+        if timed.empty:
+            return unknown("the engine sends no timings (or too few tokens per request)")
+        server = timed["server_predicted_ms"] / (timed["server_predicted_n"] - 1)
+        ratio = float(np.median(timed["tpot_ms"] / server))
+        evidence = f"median TPOT is {ratio:.3f} times the server's, over {count(len(timed), 'request')}"
         if abs(ratio - 1) > TIMING_FAIL:
             return failed(evidence)
         return warned(evidence) if abs(ratio - 1) > TIMING_TOLERANCE else passed(evidence)
@@ -225,23 +225,23 @@ def timings_agree(facts: CellFacts) -> Finding:
 
 @cell_check("no drift")
 def no_drift(facts: CellFacts) -> Finding:
-    """The last third of a cell is as fast as its first third (median time for a token).
+    """The last third of a cell is as fast as its first third (median time per token).
 
-    A warning where they differ, either way, by more than 10% and the spread within the first third; void only beyond
-    50% and that spread, since a shared machine breathes.
+    The check warns where they differ, either way, by more than 10% plus the spread within the first third. It fails
+    only beyond 50% plus that spread, because the speed of a shared machine varies.
     """
 
     def check(round_: RoundFacts) -> Finding:
         if round_.capture.asked.get("shape") in ("sweep", "ramp", "capacity"):
-            return not_applicable("the load changes as it is asked to")
+            return not_applicable("the load itself changes by plan")
         good = round_.figures.good
         good = good[good["tpot_ms"].gt(0)].sort_values("sent_ms")
         if len(good) < DRIFT_FROM:
-            return not_applicable(f"{count(len(good), 'request is', 'requests are')} too few to see a drift")
+            return not_applicable(f"{count(len(good), 'request is', 'requests are')} too few to judge a drift")
         third = len(good) // 3
         first, last = good["tpot_ms"][:third], good["tpot_ms"][-third:]
         ratio = float(last.median() / first.median())
-        evidence = f"median TPOT of the last third {ratio:.2f} of the first"
+        evidence = f"median TPOT of the last third is {ratio:.2f} times that of the first"
         # Less than the spread within a third is no drift.
         spread = float(np.subtract(*np.percentile(first, [75, 25])) / first.median())
         if max(ratio, 1 / ratio) - 1 > DRIFT_FAIL + spread:

@@ -1,4 +1,4 @@
-"""What an audit check is: its status, the facts that it reads, and the decorators that register it."""
+"""Defines an audit check: its status, the facts that it reads, and the decorators that register it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scoring.speed.latency import CellFigures
 
 
 class Status(StrEnum):
-    """What a check found."""
+    """The result of a check."""
 
     PASS = "pass"  # noqa: S105 (no password)
     WARN = "warn"
@@ -27,19 +27,19 @@ _ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.PASS, Status.NOT_APPL
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A status with its evidence: one sentence with the figures that it rests on."""
+    """A status with its evidence: one sentence with figures."""
 
     status: Status
     evidence: str
 
 
 def passed(evidence: str) -> Finding:
-    """All is well."""
+    """The check passed."""
     return Finding(Status.PASS, evidence)
 
 
 def warned(evidence: str) -> Finding:
-    """Worth knowing, not enough to void."""
+    """Something is doubtful, but the comparison is not void."""
     return Finding(Status.WARN, evidence)
 
 
@@ -49,25 +49,25 @@ def failed(evidence: str) -> Finding:
 
 
 def unknown(evidence: str) -> Finding:
-    """The engine or the run can't tell."""
+    """The engine or the run does not report the fact."""
     return Finding(Status.UNKNOWN, evidence)
 
 
 def not_applicable(evidence: str) -> Finding:
-    """Nothing to check here."""
+    """The check does not apply here."""
     return Finding(Status.NOT_APPLICABLE, evidence)
 
 
 def worst(findings: Iterable[Finding], rounds: Iterable[int] | None = None) -> Finding:
-    """The worst of several findings; with `rounds`, its evidence names the round it is from where there are several."""
-    found = list(findings)
-    if not found:
+    """The worst of several findings. Given several `rounds`, its evidence names the round."""
+    listed = list(findings)
+    if not listed:
         return unknown("nothing was captured")
-    chosen = min(range(len(found)), key=lambda i: _ORDER.index(found[i].status))
+    chosen = min(range(len(listed)), key=lambda i: _ORDER.index(listed[i].status))
     numbers = list(rounds) if rounds is not None else []
-    if len(numbers) > 1 and found[chosen].status is not Status.PASS:
-        return Finding(found[chosen].status, f"round {numbers[chosen]}: {found[chosen].evidence}")
-    return found[chosen]
+    if len(numbers) > 1 and listed[chosen].status is not Status.PASS:
+        return Finding(listed[chosen].status, f"round {numbers[chosen]}: {listed[chosen].evidence}")
+    return listed[chosen]
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class RoundFacts:
 
 @dataclass(slots=True)
 class CellFacts:
-    """All that the checks of one engine in one cell may look at."""
+    """The facts for the checks of one engine in one cell."""
 
     run: Run
     engine: str
@@ -97,21 +97,21 @@ class CellFacts:
     prompts: dict[str, str] = field(default_factory=dict)
     """Pool by prompt_id, from the workload file."""
     planned: dict[str, int] = field(default_factory=dict)
-    """Planned tokens by prompt_id, of prompts that were made to a length."""
+    """Planned tokens by prompt_id, for synthetic prompts."""
 
     @property
     def is_baseline(self) -> bool:
         return self.engine == self.run.baseline
 
     def each(self, check: Callable[[RoundFacts], Finding]) -> Finding:
-        """The worst of the rounds whose speed is compared: a profiler beside the load disturbs it."""
+        """The worst finding over the rounds whose speed is compared (rounds with a profiler are left out)."""
         rounds = [facts for facts in self.rounds if not facts.capture.disturbed] or self.rounds
         return worst((check(facts) for facts in rounds), (facts.number for facts in rounds))
 
 
 @dataclass(slots=True)
 class EngineFacts:
-    """All that the checks of one engine's lives may look at."""
+    """The facts for the checks of one engine."""
 
     run: Run
     engine: str
@@ -122,20 +122,20 @@ class EngineFacts:
         return self.engine == self.run.baseline
 
     @property
-    def lives(self) -> list[Round]:
-        """Every life of the engine, those before an interruption included."""
-        return [life for round_ in self.rounds for life in round_.all_lives()]
+    def processes(self) -> list[Round]:
+        """Every engine process as a round, including those before an interruption."""
+        return [process for round_ in self.rounds for process in round_.all_processes()]
 
     def each(self, check: Callable[[Round], Finding]) -> Finding:
-        return worst((check(life) for life in self.rounds), (life.number for life in self.rounds))
+        return worst((check(round_) for round_ in self.rounds), (round_.number for round_ in self.rounds))
 
-    def each_life(self, check: Callable[[Round], Finding]) -> Finding:
-        """Also over the lives before, where a round was interrupted: cells that were done by then are theirs.
+    def each_process(self, check: Callable[[Round], Finding]) -> Finding:
+        """The worst finding over all engine processes, including those before an interruption: they measured cells too.
 
-        A life whose end nobody saw (its driver was killed) can tell nothing, and is left to "engine alive".
+        Processes whose end nobody recorded (their driver was killed) are left to the check "engine alive".
         """
-        lives = [one for life in self.rounds for one in (*life.lives_before(), life)]
-        return worst((check(life) for life in lives), (life.number for life in lives))
+        processes = [process for round_ in self.rounds for process in (*round_.earlier_processes(), round_)]
+        return worst((check(process) for process in processes), (process.number for process in processes))
 
 
 CellCheck = Callable[[CellFacts], Finding]
@@ -156,7 +156,7 @@ def cell_check(name: str) -> Callable[[CellCheck], CellCheck]:
 
 
 def engine_check(name: str) -> Callable[[EngineCheck], EngineCheck]:
-    """Register a check per engine, over all its lives."""
+    """Register a check per engine, over all its rounds."""
 
     def register(function: EngineCheck) -> EngineCheck:
         ENGINE_CHECKS[name] = function
@@ -166,7 +166,7 @@ def engine_check(name: str) -> Callable[[EngineCheck], EngineCheck]:
 
 
 GREEDY_BELOW = 1e-6
-"""Some engines refuse or ignore temperature 0, and decode greedily at a temperature this small."""
+"""Some engines refuse or ignore temperature 0, but decode greedily at a temperature below this."""
 
 
 def is_greedy(temperature: object) -> bool:

@@ -1,4 +1,4 @@
-"""Audit of an engine's cells against each other: fewer users never make a token slower."""
+"""Audit check that compares an engine's cells with each other: a smaller load must not be slower per token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scoring.speed.latency import CellFigures
 
 CHECK = "no slower than with more users"
 TOLERANCE = 0.05
-"""A token may take this much longer than with more users before it is a warning; rounds must not overlap either."""
+"""Warns where a token takes this much longer than with more users, and the rounds of the two cells do not overlap."""
 FIGURE = "tpot_ms_p50"
 
 
@@ -44,5 +44,5 @@ def _row(engine: str, cell: str, small: tuple[int, list[float]], large: tuple[in
     slower = ours > base * (1 + TOLERANCE) and min(mine) > max(larger)
     evidence = f"{ours:.2f} ms per token with {fewer} in flight, {base:.2f} ms with {more}"
     status = Status.WARN if slower else Status.PASS
-    why = ": look for what slows the smaller load down before you publish either" if slower else ""
+    why = ": find out what slows the smaller load down before you publish either figure" if slower else ""
     return {"check": CHECK, "engine": engine, "cell": cell, "status": status.value, "evidence": evidence + why}

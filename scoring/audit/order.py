@@ -1,8 +1,8 @@
-"""Does the order of the engines, or a drift of the machine, explain what the engines do not?
+"""Audit check "order and drift": do time, or the engine's place in the round, explain differences between rounds?
 
-The order within each round is drawn and balanced, so that neither can favour an engine in the long run. This check
-looks at what is left of each deciding figure when its engine's mean is taken away: does it follow time, or the place in
-the round?
+The order within each round is drawn at random and balanced, so in the long run it favours no engine. This check
+subtracts each engine's mean from its deciding figures, and tests whether the residuals follow time or the place in the
+round.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIME, PLACE = "time", "place in the round"
 
 
 def order_row(rows: Sequence[JsonObject], order: Order, engines: Sequence[str], deciding: Sequence[str]) -> JsonObject:
-    """The audit's row for the whole run: one warning however many figures drift, held at 5% over all of them."""
+    """The audit row of the whole run: one warning for all figures that drift, at a family-wise error of 5%."""
     finding = _finding(rows, order, deciding)
     return {
         "check": "order and drift",
@@ -59,12 +59,12 @@ def _finding(rows: Sequence[JsonObject], order: Order, deciding: Sequence[str]) 
     more = sum(step.rejected for step in steps) - 1
     return warned(
         f"{row['metric']} of {row['cell']} follows the {regressor}: {100 * math.expm1(slope):+.2g}% {per} ({p}"
-        f"{f'; {more} more' if more else ''}); the machine was not steady, and the intervals carry it"
+        f"{f'; {more} more' if more else ''}); the machine was not steady, which the intervals include"
     )
 
 
 def trend(engines: JsonObject, order: Order, regressor: str) -> tuple[float, float] | None:
-    """(slope, p-value) of the logarithms on time or place, with a mean of its own for each engine; None if too few.
+    """(slope, p-value) of the logarithms on time or place, with a mean per engine; None with too few rounds.
 
     Ordinary least squares within engines: residual degrees of freedom are n - engines - 1.
     """

@@ -1,4 +1,4 @@
-"""Audit checks of the requests: was the same asked of both, as often, with the same sampling and template?"""
+"""Audit checks of the requests: both engines got the same prompts, load, sampling and chat template."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SAMPLERS = (
 )
 
 NEAR_ENOUGH = 0.02
-"""Spread of the prompts' real lengths around the planned ones, as a share of their mean, from which the audit warns."""
+"""Spread of the prompts' real lengths around the plan, as a share of their mean, above which the audit warns."""
 
 
 @cell_check("same prompts asked")
 def same_prompts(facts: CellFacts) -> Finding:
-    """Both engines were asked the same texts, as often."""
+    """Both engines were asked the same texts, equally often."""
     mine = _asked(facts.rounds)
     if not mine:
         return failed("nothing was measured")
@@ -41,13 +41,15 @@ def same_prompts(facts: CellFacts) -> Finding:
     only_mine, only_theirs = len(mine.keys() - theirs.keys()), len(theirs.keys() - mine.keys())
     common = len(mine.keys() & theirs.keys())
     by_time = any(r.capture.ends_by_time for r in facts.rounds)
-    # The faster engine comes further down the same list; workers of one load come down theirs each at its own pace.
+    # The faster engine gets further in the same list; the workers of one load advance at different speeds.
     workers = any(r.capture.scenario.get("workers") for r in facts.rounds)
     if by_time and common and (workers or not (only_mine and only_theirs)):
-        return passed(f"by duration: {count(common, 'prompt')} in common, {only_mine + only_theirs} only of the faster")
+        return passed(
+            f"by duration: {count(common, 'prompt')} in common, {only_mine + only_theirs} only for the faster engine"
+        )
     if only_mine or only_theirs:
         return failed(
-            f"{count(only_mine, 'prompt was', 'prompts were')} asked only here, {only_theirs} only of the baseline"
+            f"{count(only_mine, 'prompt was', 'prompts were')} asked only here, {only_theirs} only in the baseline"
         )
     if mine != theirs and len(facts.rounds) == len(facts.baseline):
         return failed("the same prompts, but not equally often")
@@ -56,7 +58,7 @@ def same_prompts(facts: CellFacts) -> Finding:
 
 @cell_check("warm-up apart")
 def warmup_apart(facts: CellFacts) -> Finding:
-    """No prompt was sent as warm-up and measured too."""
+    """No prompt was both a warm-up prompt and measured."""
 
     def check(round_: RoundFacts) -> Finding:
         frame = round_.figures.requests
@@ -83,7 +85,9 @@ def warmup_answered(facts: CellFacts) -> Finding:
         bad = warm[~warm["ok"]]
         if len(bad):
             kinds = ", ".join(sorted(set(bad["error_kind"].astype(str))))
-            return warned(f"{len(bad)} of {count(len(warm), 'warm-up request')} failed ({kinds}): it was measured cold")
+            return warned(
+                f"{len(bad)} of {count(len(warm), 'warm-up request')} failed ({kinds}): the engine was measured cold"
+            )
         return passed(f"all {count(len(warm), 'warm-up request')}")
 
     return facts.each(check)
@@ -91,52 +95,52 @@ def warmup_answered(facts: CellFacts) -> Finding:
 
 @cell_check("same load asked")
 def same_load(facts: CellFacts) -> Finding:
-    """Concurrency, number of requests, lengths and samples asked are the baseline's."""
+    """Concurrency, number of requests, lengths and samples are the same as for the baseline."""
     if facts.is_baseline or not facts.baseline or not facts.rounds:
         return not_applicable("compared with the baseline, for the candidates")
     keys: tuple[str, ...] = ("shape", "users", "rate", "arrivals", "burstiness", "steps", "duration_s")
     keys += ("max_tokens", "fixed_length", "samples")
     if not facts.run.asks_all(facts.cell):
-        # A resumed cell asks fewer in its last part.
+        # A resumed cell asks fewer requests in its last part.
         keys += ("requests", "warmup")
     base = facts.baseline[0].capture.asked
     for round_ in facts.rounds:
         for key in keys:
             if (mine := round_.capture.asked.get(key)) != base.get(key):
-                return failed(f"round {round_.number}: {key} {mine} was asked, {base.get(key)} of the baseline")
-    told = ", ".join(f"{key} {base[key]}" for key in keys if base.get(key) not in (None, False))
-    return passed(told or "as of the baseline")
+                return failed(f"round {round_.number}: {key} was {mine}, in the baseline {base.get(key)}")
+    load = ", ".join(f"{key} {base[key]}" for key in keys if base.get(key) not in (None, False))
+    return passed(load or "as in the baseline")
 
 
-NO_SAY = {"top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-"""The value at which a sampler does nothing, so that an engine without a word for it may leave it out."""
+NEUTRAL = {"top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""The value at which a sampler has no effect, so an engine that does not know the field may leave it out."""
 
 
-def _has_no_say(key: str, other: Mapping[str, Any]) -> bool:
+def _has_no_effect(key: str, other: Mapping[str, Any]) -> bool:
     greedy = is_greedy(other.get("temperature")) and key in {"top_k", "top_p", "min_p"}
-    return greedy or other.get(key) == NO_SAY.get(key, object())
+    return greedy or other.get(key) == NEUTRAL.get(key, object())
 
 
 @cell_check("same sampling")
 def same_sampling(facts: CellFacts) -> Finding:
-    """The samplers that were sent with the requests are the profile's and the baseline's."""
+    """The samplers sent with the requests are those of the profile and of the baseline."""
     profile = facts.run.profile.get("sampling") or {}
     base = _samplers(facts.baseline[0]) if facts.baseline else None
 
     def check(round_: RoundFacts) -> Finding:
         mine = _samplers(round_)
         if mine is None:
-            return unknown("the load process does not say what it sent")
+            return unknown("the load process did not record the samplers that it sent")
         for other, who in ((profile, "the profile"), (base, "the baseline")):
             for key in SAMPLERS:
                 if other and other.get(key) is not None and mine.get(key) != other.get(key):
-                    if mine.get(key) is None and _has_no_say(key, other):
+                    if mine.get(key) is None and _has_no_effect(key, other):
                         continue
                     if key == "temperature" and is_greedy(mine.get(key)) and is_greedy(other.get(key)):
                         continue
                     return failed(f"{key} {mine.get(key)} was sent, {other.get(key)} in {who}")
-        told = ", ".join(f"{key} {value}" for key, value in mine.items())
-        return passed(told) if told else unknown("no sampler was sent: the engine's own defaults hold")
+        samplers = ", ".join(f"{key} {value}" for key, value in mine.items())
+        return passed(samplers) if samplers else unknown("no sampler was sent: the engine's own defaults apply")
 
     return facts.each(check)
 
@@ -162,9 +166,9 @@ def same_prompt_tokens(facts: CellFacts) -> Finding:
 
 @cell_check("prompts as long as planned")
 def prompts_as_planned(facts: CellFacts) -> Finding:
-    """Prompts that were made to a length have it: an engine counts the planned tokens and its chat template's.
+    """Synthetic prompts have their planned length: the engine counts the planned tokens plus its chat template's.
 
-    The template adds the same number to each, so that one difference for all proves the lengths exact.
+    The template adds the same number to every prompt, so a constant difference proves that the lengths are exact.
     """
     if not facts.planned:
         return not_applicable("no length was planned")
@@ -181,16 +185,16 @@ def prompts_as_planned(facts: CellFacts) -> Finding:
         return passed(f"exact for {count(added.total(), 'request')}, with {usual} tokens of the chat template")
     mean = sum(facts.planned.values()) / len(facts.planned)
     spread = (max(added) - min(added)) / mean
-    evidence = f"{min(added):+d} to {max(added):+d} tokens beside the planned {mean:,.0f}"
+    evidence = f"{min(added):+d} to {max(added):+d} tokens against the planned {mean:,.0f}"
     return warned(f"{evidence}: lengths are near, not exact") if spread > NEAR_ENOUGH else passed(f"near: {evidence}")
 
 
 def _asked(rounds: list[RoundFacts]) -> Counter[str]:
-    """How often each text was asked. A second attempt, and what a resumed cell asked again, is the same sample."""
-    found: Counter[str] = Counter()
+    """How often each text was asked. Retries and repetitions of a resumed cell count as one sample."""
+    counts: Counter[str] = Counter()
     for round_ in rounds:
-        found.update(round_.figures.measured.drop_duplicates(["prompt_sha256", "sample"])["prompt_sha256"])
-    return found
+        counts.update(round_.figures.measured.drop_duplicates(["prompt_sha256", "sample"])["prompt_sha256"])
+    return counts
 
 
 def _samplers(round_: RoundFacts) -> dict[str, Any] | None:
@@ -203,13 +207,13 @@ def _samplers(round_: RoundFacts) -> dict[str, Any] | None:
 
 
 def _prompt_tokens(rounds: list[RoundFacts]) -> dict[str, frozenset[int]]:
-    """All token counts that an engine told for each prompt: one, unless something is wrong."""
-    found: dict[str, set[int]] = {}
+    """All token counts that an engine reports for each prompt: one, unless something is wrong."""
+    counts: dict[str, set[int]] = {}
     for round_ in rounds:
-        told = round_.figures.good[["prompt_sha256", "prompt_tokens"]].dropna()
-        for sha, tokens in zip(told["prompt_sha256"], told["prompt_tokens"], strict=True):
-            found.setdefault(sha, set()).add(int(tokens))
-    return {sha: frozenset(tokens) for sha, tokens in found.items()}
+        reported = round_.figures.good[["prompt_sha256", "prompt_tokens"]].dropna()
+        for sha, tokens in zip(reported["prompt_sha256"], reported["prompt_tokens"], strict=True):
+            counts.setdefault(sha, set()).add(int(tokens))
+    return {sha: frozenset(tokens) for sha, tokens in counts.items()}
 
 
 def _some(counts: frozenset[int]) -> str:

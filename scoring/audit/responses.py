@@ -1,4 +1,4 @@
-"""Audit checks of the responses: in the mode that was asked, whole, cold, and plausible in their own word?"""
+"""Audit checks of the responses: thinking mode, cache, length, errors, and plausible usage."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from scoring.audit.model import (
 )
 
 CHUNKS_WARN, CHUNKS_FAIL = 1.02, 1.5
-"""Chunks with text for each token of the usage: more than one can't be."""
+"""Chunks with text per token of the usage; above 1 is impossible."""
 MOST_TOKENS_A_CHARACTER = 4
-"""A character of four UTF-8 bytes can be four tokens, no more."""
+"""A character has at most four UTF-8 bytes, and so at most four tokens."""
 
 
 @cell_check("thinking off")
@@ -37,8 +37,8 @@ def thinking_off(facts: CellFacts) -> Finding:
         if not len(good):
             return unknown("no request was ok")
         if wanted:
-            told = f"thinking is asked, and {count} of {len(good)} answers think"
-            return not_applicable(told) if count else warned(told)
+            evidence = f"the profile asks for thinking, and {count} of {len(good)} answers think"
+            return not_applicable(evidence) if count else warned(evidence)
         return (
             failed(f"{count} of {len(good)} answers think") if count else passed(f"none of {len(good)} answers thinks")
         )
@@ -68,7 +68,7 @@ def not_cut(facts: CellFacts) -> Finding:
                 f" {cut['max_tokens'].median():,.0f} were allowed{per_slot}"
             )
         if len(known) < len(ended):
-            return unknown(f"{len(ended) - len(known)} answers ended at a limit, and their tokens are unknown")
+            return unknown(f"{len(ended) - len(known)} answers ended at a limit, but their tokens are unknown")
         return passed(f"none of {len(good)} answers was cut before its own limit")
 
     return facts.each(check)
@@ -76,30 +76,30 @@ def not_cut(facts: CellFacts) -> Finding:
 
 @cell_check("cache cold")
 def cache_cold(facts: CellFacts) -> Finding:
-    """No prompt token came from a cache, where cold prompts are asked for."""
+    """No prompt token came from a cache, unless the profile asks for the cache."""
     if facts.run.profile.get("cache"):
         return not_applicable("the profile asks for the cache")
 
     def check(round_: RoundFacts) -> Finding:
         good = round_.figures.good
-        told = good[["cached_tokens", "server_cache_n"]].max(axis=1)
-        if told.notna().sum() == 0:
+        cached = good[["cached_tokens", "server_cache_n"]].max(axis=1)
+        if cached.notna().sum() == 0:
             return unknown("the engine does not report cached tokens")
-        hits = good[told.gt(0)]
+        hits = good[cached.gt(0)]
         if len(hits):
-            return failed(f"{len(hits)} of {len(good)} requests hit the cache, {told.max():,.0f} tokens at most")
-        if told.isna().any():
+            return failed(f"{len(hits)} of {len(good)} requests hit the cache, {cached.max():,.0f} tokens at most")
+        if cached.isna().any():
             return unknown(
-                f"0 cached tokens in {told.notna().sum()} requests, but {told.isna().sum()} do not report them"
+                f"0 cached tokens in {cached.notna().sum()} requests, but {cached.isna().sum()} do not report them"
             )
-        return passed(f"0 cached tokens in {count(len(told), 'request')}")
+        return passed(f"0 cached tokens in {count(len(cached), 'request')}")
 
     return facts.each(check)
 
 
 @cell_check("fixed length obeyed")
 def fixed_length(facts: CellFacts) -> Finding:
-    """Where a fixed length is asked, every answer has it: finish_reason length and max_tokens tokens."""
+    """With a fixed length, every answer has finish_reason length and max_tokens tokens."""
 
     def check(round_: RoundFacts) -> Finding:
         if not (facts.section.get("fixed_length") or round_.capture.asked.get("fixed_length")):
@@ -145,45 +145,47 @@ def errors(facts: CellFacts) -> Finding:
 
 @cell_check("never restarted")
 def never_restarted(facts: CellFacts) -> Finding:
-    """The engine answered as the same build from the first to the last request, and did not go away in between."""
+    """The engine has one fingerprint from the first to the last request, and no request found it gone."""
 
     def check(round_: RoundFacts) -> Finding:
         frame = round_.figures.measured
         gone = int((frame["error_kind"] == ErrorKind.ENGINE_GONE.value).sum())
         if gone:
             return failed(f"the engine was gone for {gone} requests")
-        told = set(frame["system_fingerprint"].dropna())
-        if len(told) > 1:
-            return failed(f"the engine's fingerprint changed within the cell: {', '.join(sorted(map(str, told)))}")
-        return passed("one fingerprint throughout" if told else "no request found the engine gone")
+        fingerprints = set(frame["system_fingerprint"].dropna())
+        if len(fingerprints) > 1:
+            return failed(
+                f"the engine's fingerprint changed within the cell: {', '.join(sorted(map(str, fingerprints)))}"
+            )
+        return passed("one fingerprint throughout" if fingerprints else "no request found the engine gone")
 
     return facts.each(check)
 
 
 @cell_check("usage plausible")
 def usage_plausible(facts: CellFacts) -> Finding:
-    """Usage against the stream and the request: no more chunks with text than tokens, no more tokens than the text can
-    hold, none beyond max_tokens.
+    """The usage fits the stream and the request: not fewer tokens than chunks with text, not more than the text can
+    have, and none beyond max_tokens.
     """
 
     def check(round_: RoundFacts) -> Finding:
         good = round_.figures.good
-        told = good[good["completion_tokens"].gt(0)]
-        if told.empty:
-            return unknown("no usage: the tokens of the answers are not known")
-        over = told[told["completion_tokens"].gt(told["max_tokens"])]
+        known = good[good["completion_tokens"].gt(0)]
+        if known.empty:
+            return unknown("no usage: the tokens of the answers are unknown")
+        over = known[known["completion_tokens"].gt(known["max_tokens"])]
         if len(over):
             return failed(
-                f"{len(over)} of {count(len(told), 'answer')} have more tokens than max_tokens allowed, such as"
+                f"{len(over)} of {count(len(known), 'answer')} have more tokens than max_tokens allowed, such as"
                 f" {over['completion_tokens'].iloc[0]:,.0f} of {over['max_tokens'].iloc[0]:,.0f}"
             )
-        silent = len(good) - len(told)
-        per_token = told["chunks"] / told["completion_tokens"]
-        most = told["completion_tokens"] > MOST_TOKENS_A_CHARACTER * told["chars"] + 8
+        silent = len(good) - len(known)
+        per_token = known["chunks"] / known["completion_tokens"]
+        most = known["completion_tokens"] > MOST_TOKENS_A_CHARACTER * known["chars"] + 8
         evidence = (
-            f"{per_token.median():.2f} chunks a token, {(told['chars'] / told['completion_tokens']).median():.1f}"
+            f"{per_token.median():.2f} chunks per token, {(known['chars'] / known['completion_tokens']).median():.1f}"
         )
-        evidence += f" characters a token; tokens from {', '.join(sorted(map(str, set(told['token_source']))))}"
+        evidence += f" characters per token; tokens from {', '.join(sorted(map(str, set(known['token_source']))))}"
         if silent:
             evidence += f"; {silent} of {len(good)} answers came without usage"
         if per_token.median() > CHUNKS_FAIL or most.mean() > 0.05:
@@ -195,8 +197,8 @@ def usage_plausible(facts: CellFacts) -> Finding:
 
 
 def _context(facts: CellFacts, round_: RoundFacts) -> int | None:
-    for life in facts.run.rounds.get(facts.engine, []):
-        if life.number == round_.number:
-            told = (life.state.get("readback") or {}).get("context_per_slot")
-            return int(told) if told is not None else None
+    for engine_round in facts.run.rounds.get(facts.engine, []):
+        if engine_round.number == round_.number:
+            context = (engine_round.state.get("readback") or {}).get("context_per_slot")
+            return int(context) if context is not None else None
     return None

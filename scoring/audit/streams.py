@@ -1,4 +1,4 @@
-"""Audit checks of the streams: are the stamps possible, and do they show when each token was made?"""
+"""Audit checks of the streams: time stamps are in order, answers are streamed, and events hold equally many tokens."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from scoring.audit.model import (
 )
 
 BURST_SHARE = 0.05
-"""From this share of answers on, bursts are more than a hiccup of the network."""
+"""Above this share of answers that arrive at once, the audit warns; the network can cause a few."""
 GROUPING_WARN = 1.2
-"""Ratio of two engines' tokens per event from which on their latencies show the grouping."""
+"""Ratio of two engines' tokens per event from which the audit warns that latencies show the grouping."""
 
 
 @cell_check("stamps in order")
@@ -71,16 +71,16 @@ def streamed(facts: CellFacts) -> Finding:
 
 @cell_check("tokens per event")
 def tokens_per_event(facts: CellFacts) -> Finding:
-    """Both engines send about as many tokens in an event; else latencies show the grouping, not the speed."""
+    """Both engines send about equally many tokens per event; else latencies show the grouping, not the speed."""
     mine = _tokens_per_event(facts.rounds)
     if mine is None:
-        return unknown("the tokens of the answers are not known")
+        return unknown("the tokens of the answers are unknown")
     if facts.is_baseline or not facts.baseline:
-        return passed(f"{mine:.2f} tokens an event")
+        return passed(f"{mine:.2f} tokens per event")
     theirs = _tokens_per_event(facts.baseline)
     if theirs is None:
-        return unknown(f"{mine:.2f} tokens an event; those of the baseline are not known")
-    evidence = f"{mine:.2f} tokens an event, {theirs:.2f} in the baseline"
+        return unknown(f"{mine:.2f} tokens per event; those of the baseline are unknown")
+    evidence = f"{mine:.2f} tokens per event, {theirs:.2f} in the baseline"
     if max(mine / theirs, theirs / mine) >= GROUPING_WARN:
         return warned(f"{evidence}: TTFT, ITL and ICL show how tokens are grouped; compare E2E and throughput")
     return passed(evidence)

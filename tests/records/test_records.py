@@ -135,4 +135,4 @@ def test_what_was_set_aside_is_read_in_the_order_of_its_lives(tmp_path: Path) ->
     life.path.mkdir(parents=True)
     for k in (1, 2, 10):
         write_json(life.path / f"engine.partial-{k}.json", {"k": k})
-    assert [each["k"] for each in life.earlier_lives()] == [1, 2, 10]
+    assert [each["k"] for each in life.earlier_states()] == [1, 2, 10]

@@ -275,8 +275,8 @@ def in_one_burst(run: RunBuilder) -> None:
 WARNED: list[tuple[str, str | None, Doctor, str]] = [
     ("answers are streamed", PERF, in_one_event, "16 of 16 answers of 24 tokens arrived at once"),
     ("answers are streamed", PERF, in_one_burst, "or 0.25 ms per token"),
-    ("tokens per event", PERF, in_one_event, "24.00 tokens an event, 1.00 in the baseline"),
-    ("answers as long as the baseline's", PERF, twice_as_long, "24.0 tokens an answer, 12.0 in the baseline"),
+    ("tokens per event", PERF, in_one_event, "24.00 tokens per event, 1.00 in the baseline"),
+    ("answers as long as the baseline's", PERF, twice_as_long, "24.0 tokens per answer, 12.0 in the baseline"),
     ("greedy answers agree", PERF, other_words, "0 of 16 greedy answers"),
     ("warm-up answered", PERF, warm_up_refused, "2 of 2 warm-up requests failed (busy)"),
     (
@@ -306,18 +306,28 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
         "context per slot",
         None,
         lambda r: state(r, "readback", context_per_slot=1024),
-        "each slot has 1,024 tokens, 8,192",
+        "each slot has 1,024 tokens; the profile asks for 8,192",
     ),
-    ("slots", None, lambda r: state(r, "readback", slots=1), "1 slots, 4 asked"),
+    ("slots", None, lambda r: state(r, "readback", slots=1), "the server runs 1 slot; the profile asks for 4"),
     ("same weights", None, lambda r: state(r, "weights", source_sha256="9" * 64), "999999999999"),
-    ("greedy answers begin alike", PERF, sampled_anew, "16 of 16 prompts begin with another word in another round"),
+    (
+        "greedy answers begin alike",
+        PERF,
+        sampled_anew,
+        "16 of 16 prompts have answers whose first word differs between rounds",
+    ),
     ("same model read back", None, other_build_in_round_2, "build differs from round to round"),
     ("same sampling asked", None, lambda r: state(r, "asked", sampling={"temperature": 0.8}), "temperature 0.8"),
     ("same sampling asked", None, lambda r: state(r, "probe", sampling_accepted=False), "refuses"),
     ("thinking as asked", None, lambda r: state(r, "probe", thinking=True), "think text"),
     ("same prompt tokens in the probe", None, lambda r: state(r, "probe", prompt_tokens={"a" * 64: 35}), "35 tokens"),
     ("engine alive", None, lambda r: r.states["cand", 1].update(stop_reason="died", exit_code=-11), "exit code -11"),
-    ("engine alive", None, lambda r: r.states["cand", 1].update(stop_reason="the run ended: X"), "ended otherwise"),
+    (
+        "engine alive",
+        None,
+        lambda r: r.states["cand", 1].update(stop_reason="the run ended: X"),
+        "was not stopped by the driver",
+    ),
     ("alone on the GPU", None, lambda r: state(r, "machine", cotenants=[{"pid": 9, "name": "miner"}]), "miner"),
     ("GPU not throttled", None, throttled, "hw_thermal_slowdown in 10 of 100 samples"),
     ("memory freed", None, lambda r: state(r, "machine", vram_after_mib=900), "900 MiB after"),
@@ -325,20 +335,20 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("memory freed", None, lambda r: state(r, "machine", port_free_after=False), "port"),
     ("no swapping", None, lambda r: state(r, "log_findings", swap_events=3), "3 swap events"),
     ("round complete", PERF, lambda r: r.scenarios["cand", 1, PERF].update(complete=False), "did not end as asked"),
-    ("round complete", PERF, lambda r: r.profile["cells"][0].update(requests=99), "99 asked"),
+    ("round complete", PERF, lambda r: r.profile["cells"][0].update(requests=99), "the profile asks for 99"),
     ("round complete", QUALITY, drop_one, "4 of 5 prompts"),
-    ("concurrency achieved", PERF, one_at_a_time, "never more than 1"),
-    ("concurrency achieved", PERF, lambda r: asked(r, users=8), "8 in flight were asked"),
-    ("concurrency achieved", PERF, lambda r: asked(r, users=2), "4 in flight at once, 2 asked"),
+    ("concurrency achieved", PERF, one_at_a_time, "at most 1 in flight"),
+    ("concurrency achieved", PERF, lambda r: asked(r, users=8), "the profile asks for 8"),
+    ("concurrency achieved", PERF, lambda r: asked(r, users=2), "4 in flight at once; the profile asks for 2"),
     ("client healthy", PERF, lambda r: client(r, cpu_share=0.99), "CPU 99%"),
     ("client healthy", PERF, lambda r: client(r, loop_lag_ms_p99=40.0), "loop lag p99 40.0 ms"),
     ("client healthy", PERF, late_by_tokens, "with a median TPOT of 10.0 ms"),
-    ("client and server agree", PERF, slow_server, "of the server's"),
-    ("no drift", PERF, slow_last_third, "last third 2.0"),
+    ("client and server agree", PERF, slow_server, "times the server's"),
+    ("no drift", PERF, slow_last_third, "last third is 2.0"),
     ("same prompts asked", PERF, another_prompt, "1 prompt was asked only here"),
     ("same prompts asked", QUALITY, drop_one, "0 prompts were asked only here, 1 only"),
     ("warm-up apart", PERF, warm_up_measured, "1 of 2 warm-up prompts"),
-    ("same load asked", PERF, lambda r: asked(r, max_tokens=99), "max_tokens 99"),
+    ("same load asked", PERF, lambda r: asked(r, max_tokens=99), "max_tokens was 99"),
     ("same sampling", PERF, lambda r: asked(r, request_extras={"temperature": 0.8, "top_p": 1.0}), "temperature 0.8"),
     ("same prompt tokens", PERF, lambda r: perf(r, prompt_tokens=35), "35 tokens here and 32 in the baseline"),
     ("thinking off", PERF, lambda r: perf(r, reasoning="Hmm."), "16 of 16 answers think"),
@@ -352,10 +362,10 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ("errors under the limit", QUALITY, one_error, "1 of 5 requests failed (aborted 1)"),
     ("never restarted", PERF, restarted, "fingerprint changed"),
     ("never restarted", QUALITY, engine_gone, "gone for 1"),
-    ("usage plausible", PERF, lambda r: perf(r, completion_tokens=3, max_tokens=3), "8.00 chunks a token"),
-    ("usage plausible", PERF, lambda r: perf(r, text="x"), "characters a token"),
+    ("usage plausible", PERF, lambda r: perf(r, completion_tokens=3, max_tokens=3), "8.00 chunks per token"),
+    ("usage plausible", PERF, lambda r: perf(r, text="x"), "characters per token"),
     ("usage plausible", PERF, one_silent_the_others_absurd, "1 of 16 answers came without usage"),
-    ("same load asked", PERF, lambda r: asked(r, arrivals="constant"), "arrivals constant"),
+    ("same load asked", PERF, lambda r: asked(r, arrivals="constant"), "arrivals was constant"),
     ("same prompts asked", PERF, another_prompt_by_duration, "1 prompt was asked only here, 1 only"),
     ("round complete", QUALITY, lambda r: r.profile["cells"][1].update(samples=2), "5 of 10 prompts and samples"),
     ("stamps in order", PERF, out_of_order, "1 of 16 requests have stamps out of order"),
@@ -368,7 +378,7 @@ DOCTORED: list[tuple[str, str | None, Doctor, str]] = [
     ),
     ("same tokens for the same text", QUALITY, other_count_for_the_same_text, "5 of 5 identical answers"),
     ("machine left alone", PERF, busy_loops_beside_the_candidate, "2.00 times as much as the baseline's, in every"),
-    ("records as counted", PERF, cut_file, "requests in the records, the load process counted"),
+    ("records as counted", PERF, cut_file, "requests in the records; the load process counted"),
     ("same model as the baseline", None, another_size, "tiny-1b, in the baseline honest-8b.gguf: the sizes differ"),
 ]
 
@@ -412,7 +422,7 @@ def test_evidence_names_the_round_it_is_from(tmp_path: Path) -> None:
     run = built(rounds=2)
     run.states["cand", 2]["readback"]["context_per_slot"] = 2048
     row = row_of(audited(run, tmp_path)["audit"], "context per slot")
-    assert row["evidence"] == "round 2: each slot has 2,048 tokens, 8,192 asked"
+    assert row["evidence"] == "round 2: each slot has 2,048 tokens; the profile asks for 8,192"
 
 
 def one_does_not_tell_its_cache(run: RunBuilder) -> None:
@@ -505,7 +515,7 @@ def test_lag_of_the_order_of_a_whole_request_holds_up_the_next_one_whoever_dates
     assert row["status"] == "fail", row
 
 
-def test_a_shared_machine_that_breathes_by_a_fifth_is_a_warning_not_void(tmp_path: Path) -> None:
+def test_a_drift_of_a_fifth_on_a_shared_machine_is_a_warning_not_void(tmp_path: Path) -> None:
     run = built()
     records = sorted((r for r in run.every_record("cand", PERF) if r.measured), key=lambda r: r.sent_ns or 0)
     for record in records[-6:]:
@@ -514,7 +524,7 @@ def test_a_shared_machine_that_breathes_by_a_fifth_is_a_warning_not_void(tmp_pat
         delay(record, (record.last_token_ns - record.first_token_ns) // 5)
     row = row_of(audited(run, tmp_path)["audit"], "no drift", "cand", PERF)
     assert row["status"] == "warn"
-    assert "last third 1.2" in row["evidence"]
+    assert "last third is 1.2" in row["evidence"]
 
 
 def test_an_empty_think_block_is_not_thinking(tmp_path: Path) -> None:

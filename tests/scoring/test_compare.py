@@ -42,14 +42,14 @@ def test_with_several_rounds_the_run_is_the_unit(tmp_path: Path) -> None:
     assert row["speed_ratio"]["cand"]["verdict"] == "slower"
     assert list(row["engines"]["base"]["rounds"]) == ["1", "2", "3", "4", "5"]
     assert row["engines"]["base"]["ci"][0] < row["engines"]["base"]["value"] < row["engines"]["base"]["ci"][1]
-    assert not any("blind" in caveat for caveat in comparison["verdict"]["caveats"])
+    assert not any("ignore the noise" in caveat for caveat in comparison["verdict"]["caveats"])
 
 
-def test_one_round_gives_a_bootstrap_that_says_what_it_is_blind_to(tmp_path: Path) -> None:
+def test_one_round_gives_a_bootstrap_and_a_caveat_about_the_noise_it_ignores(tmp_path: Path) -> None:
     comparison = compare(perf_run().write(tmp_path / "run"), created="now")
     ratio = row_of(comparison, "output_tok_s")["speed_ratio"]["cand"]
     assert ratio["method"] == "bootstrap within one run"
-    assert any("blind" in caveat for caveat in comparison["verdict"]["caveats"])
+    assert any("ignore the noise" in caveat for caveat in comparison["verdict"]["caveats"])
 
 
 @pytest.mark.parametrize("rounds", [1, 2])

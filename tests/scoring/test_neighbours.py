@@ -1,4 +1,4 @@
-"""Fewer users never make a token slower: cells of one engine held against each other."""
+"""Fewer users never make a token slower: the audit compares the cells of one engine."""
 
 from __future__ import annotations
 

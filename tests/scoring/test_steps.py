@@ -115,4 +115,4 @@ def test_a_level_that_was_not_reached_is_void(tmp_path: Path) -> None:
     run.records["cand", 1, CELL] = [r for r in run.records["cand", 1, CELL] if r.user != 3]
     comparison = compare(run.write(tmp_path / "run"), created="now")
     (row,) = [r for r in comparison["audit"] if (r["check"], r["engine"]) == ("concurrency achieved", "cand")]
-    assert (row["status"], row["evidence"]) == ("fail", "3 in flight at once, 4 asked in this step")
+    assert (row["status"], row["evidence"]) == ("fail", "3 in flight at once; this step asks for 4")

@@ -18,8 +18,8 @@ CELL = "concurrent_4.perf-medium"
     ("counted", "planned", "status", "evidence"),
     [
         ([32], 20, "pass", "exact for 16 requests, with 12 tokens of the chat template"),
-        ([32, 33], 2000, "pass", "near: -1968 to -1967 tokens beside the planned 2,000"),
-        ([32, 33], 20, "warn", "+12 to +13 tokens beside the planned 20: lengths are near, not exact"),
+        ([32, 33], 2000, "pass", "near: -1968 to -1967 tokens against the planned 2,000"),
+        ([32, 33], 20, "warn", "+12 to +13 tokens against the planned 20: lengths are near, not exact"),
         ([None], 20, "unknown", "the engine does not report prompt tokens"),
         ([32], None, "not_applicable", "no length was planned"),
     ],
