@@ -1,4 +1,4 @@
-"""Answers: found in a completion and judged. `grade` is the one entry."""
+"""Extracts the answer from a completion and grades it. `grade` is the only entry point."""
 
 from scoring.answers.extract import Grade, grade
 

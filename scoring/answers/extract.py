@@ -1,7 +1,7 @@
-"""Finds the answer in a completion and judges it. Pure, exact, linear in the completion's length.
+"""Extracts the answer from a completion and grades it. Pure, exact, linear in the completion's length.
 
-The order of the places where an answer is looked for, and every policy, is in docs/answers.md. Change `GRADER_VERSION`
-with any change of a verdict: results carry it.
+docs/answers.md has the order in which places are searched, and every policy. Change `GRADER_VERSION` with any change of
+a verdict: it is stored with every result.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ class Grade:
     """The verdict on one completion."""
 
     correct: bool
-    """The flexible verdict: the answer wherever it stood."""
+    """The flexible verdict: any place counts."""
     strict: bool
-    """The same, but a bare last number is no answer."""
+    """The strict verdict: a bare last number does not count as an answer."""
     answer: str | None
     """The number as an exact string ("18", "1/3"), or the text that is not one number; None if there is no answer."""
     method: str
     truncated: bool
-    """Cut at the token limit before an answer was closed (then it is wrong, whatever it would have become)."""
+    """Whether the text was cut at the token limit before an answer was complete (such an answer is wrong)."""
     fault: str | None = None
-    """A `Fault`, of an answer that should be JSON or tool calls."""
+    """A `Fault`, for an answer that should be JSON or tool calls."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Extracted:
     text: str
     number: Fraction | None
     method: Method
@@ -75,11 +75,11 @@ def grade(task: str, completion: str, gold: str | None, finish_reason: str | Non
     """Judge a completion against its gold. Never raises for any text.
 
     Args:
-        task: gsm8k, arithmetic, aime*, amc*: the answer is a number. Another task (a user's file) is judged the same
-            way where its gold is a number, and by its text where it is not.
-        completion: what the model wrote; reasoning that an engine delivers apart is no part of it.
-        gold: the right answer; None is never met.
-        finish_reason: as told by the engine; "length" makes an answer that is not closed truncated and wrong.
+        task: gsm8k, arithmetic, aime*, amc*: the answer is a number. Any other task (a user's file) is graded the same
+            way if its gold is a number, else as text.
+        completion: the model's text, without reasoning that the engine delivers separately.
+        gold: the right answer; with None every answer is wrong.
+        finish_reason: the engine's; with "length" an answer that is not complete is truncated and wrong.
     """
     text = answer_part(completion)
     as_text = gold is not None and value(gold.rpartition("####")[2]) is None
@@ -94,7 +94,7 @@ def grade(task: str, completion: str, gold: str | None, finish_reason: str | Non
     return Grade(correct, correct and found.method != Method.LAST_NUMBER, answer, found.method, False)
 
 
-def _agree(found: _Found, gold: str) -> bool:
+def _agree(found: _Extracted, gold: str) -> bool:
     wanted = value(gold.rpartition("####")[2])
     if wanted is not None:
         return found.number == wanted
@@ -113,24 +113,24 @@ _RUN_ON = re.compile(r"\n(?:Question|Problem):")
 
 
 def answer_part(completion: str) -> str | None:
-    """The text without thinking, special tokens and a problem that the model made up next; None if it never answers."""
+    """The text without thinking, special tokens and invented further problems; None if it never answers."""
     ends = deque(_THOUGHT_ENDS.finditer(completion), maxlen=1)
     text = completion[ends[0].end() :] if ends else completion
     if _THOUGHT_BEGINS.search(text):
         return None
     text = _SPECIAL.sub("", text)
-    # A model may restate its problem first: only behind something that can be an answer is it the next problem.
+    # A model may restate its problem first. Only after a possible answer is it the next problem.
     digit = re.search(r"\d", text)
     run_on = _RUN_ON.search(text, digit.end()) if digit else None
     return text[: run_on.start()] if run_on else text
 
 
-def _find(text: str) -> _Found | None:
+def _find(text: str) -> _Extracted | None:
     return _boxed(text) or _hash_line(text) or _stated(text) or _last_number(text)
 
 
 def _balanced(depth: int) -> str:
-    """A pattern of text whose braces match, up to a depth; possessive, so that what fails is not tried again."""
+    """A pattern for text with balanced braces, up to a depth; possessive, so that a failure does not backtrack."""
     inside = rf"|\{{{_balanced(depth - 1)}\}}" if depth else ""
     return rf"(?:[^{{}}\\]++|\\.{inside})*+"
 
@@ -145,8 +145,8 @@ BOX = re.compile(
 _NO_ANSWER = re.compile(r"[\W_]*?(?:\\text\{)?(?:(?:the|your|final) )*+(?:(?:answer|ANSWER|Answer)[\W_]*)?")
 
 
-def _boxed(text: str) -> _Found | None:
-    """The last box that closes and holds something; of boxes in a box the innermost."""
+def _boxed(text: str) -> _Extracted | None:
+    """The last box that closes and is not empty; for nested boxes the innermost."""
     last = ""
     for found in BOX.finditer(text):
         if _NO_ANSWER.fullmatch((content := found[1] or found[2] or "")[:LONGEST]) is None:
@@ -155,7 +155,7 @@ def _boxed(text: str) -> _Found | None:
         return None
     if "box" in last and (inner := _boxed(last)):
         return inner
-    return _Found(_shown(last), value(last), Method.BOXED, closed=True)
+    return _Extracted(_shown(last), value(last), Method.BOXED, closed=True)
 
 
 _HASH_LINE = re.compile(r"^[ \t>*]*####+[ \t]*([^\n]{1,120})$", re.MULTILINE)
@@ -163,18 +163,18 @@ _HASH_LINE = re.compile(r"^[ \t>*]*####+[ \t]*([^\n]{1,120})$", re.MULTILINE)
 _HASH_ANSWER = re.compile(r"[\s=]*(?!\d+[.)]\s+\S)[^A-Za-z\s_][^A-Z]*(?:(?<![A-Za-z])[a-z]?[A-Z]{1,3}\b\W*)?")
 
 
-def _hash_line(text: str) -> _Found | None:
+def _hash_line(text: str) -> _Extracted | None:
     """The last `#### N` line. `#### Step 1`, `#### 1. Sum up` and `#### 3 Steps` are headings."""
     for found in reversed(deque(_HASH_LINE.finditer(text), maxlen=32)):
         line = plain(found[1])
         number = value_of_plain(line)
         if number is not None and _HASH_ANSWER.fullmatch(line):
-            return _Found(_shown(found[1]), number, Method.HASH, closed=found.end() < len(text))
+            return _Extracted(_shown(found[1]), number, Method.HASH, closed=found.end() < len(text))
     return None
 
 
 _ANSWER_WORD = re.compile(
-    # Literals only: then the search skips at C speed to where one can begin.
+    # Literals only: the regex engine then searches them at C speed.
     "answer|Answer|ANSWER|答案|réponse|Réponse|respuesta|Respuesta|resposta|Resposta|risposta|Risposta|Antwort|ответ|Ответ"
 )
 _IS = re.compile(
@@ -195,7 +195,7 @@ _ANOTHER_VALUE = re.compile(
     r"|(?:hours?|h|minutes?|days?|weeks?|months?|years?|feet|foot|ft|pounds?|lbs?|dollars?|m|km|kg),? \d)"
 )
 _UNFINISHED = re.compile(r"\s*(?:[+\-*/^][\s(]*|and(?: a)?\s*)")
-"""What a cut left behind a number that would have become another one."""
+"""An operator or "and" after a number at the end of a cut text: the number would have become a different one."""
 _NEGATED = re.compile(r"\bnot\b|n't\b", re.I)
 
 
@@ -203,10 +203,10 @@ _WHY = re.compile(r"\s*(?:[;(]|,\s*(?:the|an?|which|since|because|as|so|where|wh
 _OPTION = re.compile(r"(?:(?:option|choice|letter|the|simply)\s+)*+(?:\(?([A-Za-z])(?:\)|[.:](?=\s))[\s:]*)?", re.I)
 
 
-def _stated_text(text: str, gold: str) -> _Found | None:
+def _stated_text(text: str, gold: str) -> _Extracted | None:
     """The last "#### ...", "answer is ..." or "Answer: ..." of a completion whose gold is no number.
 
-    Of "(B) Paris, the capital" the answer is B and Paris; `gold` says which of the two was asked for.
+    In "(B) Paris, the capital" both B and Paris are answers; `gold` decides which of the two is compared.
     """
     starts = [(found.start(1), Method.HASH) for found in deque(_HASH_LINE.finditer(text), maxlen=1)]
     for word in reversed(deque(_ANSWER_WORD.finditer(text), maxlen=32)):
@@ -226,11 +226,11 @@ def _stated_text(text: str, gold: str) -> _Found | None:
         matching = [way for way in ways if _folded(way.strip(" \t_'\"")) == wanted]
         if said.strip():
             shown = (matching or [said])[0].strip(" \t_'\"")
-            return _Found(shown, None, method, closed=end is not None or reason is not None)
+            return _Extracted(shown, None, method, closed=end is not None or reason is not None)
     return None
 
 
-def _stated(text: str) -> _Found | None:
+def _stated(text: str) -> _Extracted | None:
     """The last "answer is ..." or "Answer: ..." that states one number."""
     for word in reversed(deque(_ANSWER_WORD.finditer(text), maxlen=32)):
         verb = _IS.match(text, word.end())
@@ -244,8 +244,8 @@ def _stated(text: str) -> _Found | None:
     return None
 
 
-def _statement(text: str) -> _Found | None:
-    """The number that a sentence states, from behind "answer is" on; None if it states none, or it is unclear which."""
+def _statement(text: str) -> _Extracted | None:
+    """The number that a sentence after "answer is" states; None if it states none, or it is unclear which."""
     end = _SENTENCE_END.search(text)
     sentence = text[: end.start()] if end else text
     sentence = NEGATIVE.sub("-", sentence)
@@ -263,22 +263,24 @@ def _statement(text: str) -> _Found | None:
         return None
     behind = sentence[first.end() :]
     if _ANOTHER_VALUE.match(behind):
-        return _Found(_shown(sentence), None, Method.PHRASE, closed=True)
+        return _Extracted(_shown(sentence), None, Method.PHRASE, closed=True)
     closed = bool(re.match(r"[.,]?[^\d.,]", behind + (text[end.start() :] if end else "")))
     closed = closed and _UNFINISHED.fullmatch(behind + (text[end.start() :] if end else "")) is None
     number = value_around(sentence, first.start(), first.end())
-    return _Found(_shown(first[0] if number is not None else sentence), number, Method.PHRASE, closed)
+    return _Extracted(_shown(first[0] if number is not None else sentence), number, Method.PHRASE, closed)
 
 
-def _last_number(text: str) -> _Found | None:
-    """The last number of all, which more tokens would have replaced."""
+def _last_number(text: str) -> _Extracted | None:
+    """The last number in the text; it is never closed, because more tokens could replace it."""
     backwards = re.search(r"\d", text[::-1])
     if backwards is None:
         return None
     end = len(text) - backwards.start()
     around = plain(text[max(0, end - LONGEST // 2) : end + 40])
     *_, last = None, *numbers(around)
-    return None if last is None else _Found(_shown(last[0]), value_of_plain(last[0]), Method.LAST_NUMBER, closed=False)
+    return (
+        None if last is None else _Extracted(_shown(last[0]), value_of_plain(last[0]), Method.LAST_NUMBER, closed=False)
+    )
 
 
 def _shown(text: str) -> str:

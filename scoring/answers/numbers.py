@@ -1,7 +1,7 @@
-r"""Reads one number, exactly, out of the ways in which models write it. Linear in its input, standard library only.
+r"""Parses one exact number from the notations that models use. Linear in its input, standard library only.
 
-`value("x = \dfrac{18}{2} \text{ cups}")` is 9. What is not one number (a list, a range, a time, an expression with a
-variable) has no value. Both functions are for short texts: callers cut them to `LONGEST` characters.
+`value("x = \dfrac{18}{2} \text{ cups}")` is 9. Text that is not exactly one number (a list, a range, a time, an
+expression with a variable) has no value. The functions are for short texts: callers cut them to `LONGEST` characters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import isqrt
 
 LONGEST = 400
-"""Characters that an answer may have; what is longer is no answer."""
+"""Largest length of an answer in characters; longer text is no answer."""
 
 _FRAC, _SQRT = "\ue000", "\ue001"  # stand for \frac and \sqrt, which are then single characters of an expression
 
@@ -59,10 +59,10 @@ _LATEX = _rules(
 def plain(text: str) -> str:
     """The text without markup: NFKC, ASCII signs, LaTeX commands unwrapped or turned into operators, braces as parens.
 
-    A LaTeX command that is not known keeps its backslash, so that nothing is read as a number across it.
+    An unknown LaTeX command keeps its backslash, so that no number is read across it.
     """
     text = re.sub(rf"\\+(?=[$€£¥])|[{_FRAC}{_SQRT}]", "", text)
-    # Before NFKC, which would make 3½ 31/2, 10⁴ 104, and a space of a no-break space.
+    # Must come before NFKC, which turns 3½ into 31/2, 10⁴ into 104, and a no-break space into a space.
     text = re.sub(_GROUP % "[\u00a0\u2009\u202f']" + "|(?<=\\d) (?=000(?!\\d))", ",", text.translate(_SUPERSCRIPTS))
     text = unicodedata.normalize("NFKC", text).translate(_LIKE_ASCII)
     for pattern, replacement in _LATEX:
@@ -95,7 +95,7 @@ _NO_UNIT = re.compile(
 )
 _UNITS_OF_ONE_LETTER = frozenset("mghlsdftkwcpLCFNWVA")
 _RELATION = re.compile(r"[<>≤≥≠]|\\(?:[gl]eq?q?|[gl]eqslant|neq?|gt|lt|not|log|ln|sin|cos|tan|sqrt)(?![a-zA-Z])")
-# What follows a number and makes it another one: 18x, 18\\pi, 18!, 18 > n; but not </answer>.
+# Text after a number that changes its value: 18x, 18\\pi, 18!, 18 > n; but not </answer>.
 _FACTOR = re.compile(
     r"!|\s*(?:[_^\u0370-\u03ff>≤≥≠]|<(?!/?[A-Za-z_|]{2})|\\(?:[a-z]*pi|sqrt|theta|alpha|beta|lambda|log|ln|sin|cos|tan"
     r"|[gl]eq?q?|neq?)(?![a-zA-Z]))"
@@ -105,12 +105,12 @@ _WORD = re.compile(r"\s*([A-Za-z]+)(?![A-Za-z])")
 
 
 def value(text: str) -> Fraction | None:
-    """The one number that this text is, with whatever unit, name or currency; None if it isn't exactly one."""
+    """The number in a text of exactly one number with an optional unit, name or currency; else None."""
     return None if len(text) > LONGEST else value_of_plain(plain(text))
 
 
 def value_of_plain(text: str) -> Fraction | None:
-    """The same for a text that went through `plain` already, such as what `numbers` finds."""
+    """`value` of a text that went through `plain` already, such as a match of `numbers`."""
     text = text.strip(" \t\r\n*")
     text = _WHOLE_HOUR.sub(r"\1", text)
     text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), text)
@@ -134,7 +134,7 @@ def value_of_plain(text: str) -> Fraction | None:
 
 
 def value_around(text: str, start: int, end: int) -> Fraction | None:
-    """The whole value of which the number at `start:end` of a `plain` text is a part; None if it is no one number.
+    """The value of the whole expression around the number at `start:end` of a `plain` text; None if it is not a number.
 
     `2^(3)` is 8 and `3*6` is 18; `18x`, `n > 18` and `18!` are other values than 18.
     """
@@ -147,7 +147,7 @@ def value_around(text: str, start: int, end: int) -> Fraction | None:
     if _FACTOR.match(text, stop):
         return None
     word = _WORD.match(text, stop)
-    # A letter behind a number is a variable, unless it is a unit; "18 a day" holds an article.
+    # A letter after a number is a variable, unless it is a unit; in "18 a day" it is an article.
     if word and len(word[1]) == 1 and _no_unit(word[1]) and (word.start(1) == stop or word[1] not in "aAI"):
         return None
     whole = lead[len(inside) :].lstrip("*/^). \t") + text[start:stop]
@@ -161,7 +161,7 @@ def value_around(text: str, start: int, end: int) -> Fraction | None:
 
 
 def _no_unit(words: str) -> bool:
-    """Whether these words make the number beside them another one (a variable, a bound, a function)."""
+    """Whether these words change the value of the number beside them (a variable, a bound, a function)."""
     return bool(_NO_UNIT.search(words)) and words.strip() not in _UNITS_OF_ONE_LETTER
 
 
@@ -181,7 +181,7 @@ _NUMBER = re.compile(
 
 
 def numbers(text: str) -> Iterator[re.Match[str]]:
-    """The numbers in a text that went through `plain`, from left to right; ordinals and words like 3-digit are none."""
+    """The numbers in a text that went through `plain`, from left to right, without ordinals and words like 3-digit."""
     return _NUMBER.finditer(text)
 
 
@@ -198,7 +198,7 @@ class _Expression:
         self._depth = 0
 
     def value(self) -> Fraction | None:
-        """What it comes to; None where it is no expression or leaves the bounds."""
+        """The value of the expression; None if it is no expression or exceeds the bounds."""
         try:
             result = self._sum() if self._complete else None
         except (ArithmeticError, ValueError):

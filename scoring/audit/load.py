@@ -64,13 +64,13 @@ def complete(facts: CellFacts) -> Finding:
         if facts.run.asks_all(facts.cell):
             # In a resumed cell the load process counts only its own part.
             samples = int(facts.section.get("samples") or 1)
-            wanted_n = samples * sum(pool == "measure" for pool in facts.prompts.values())
+            expected = samples * sum(pool == "measure" for pool in facts.prompts.values())
             have = len(round_.figures.measured[["prompt_id", "sample"]].drop_duplicates())
             each = "" if samples == 1 else f" and samples ({samples} of each)"
-            what = f"{count(wanted_n, 'prompt')}{each}"
-            if have < wanted_n:
+            what = f"{count(expected, 'prompt')}{each}"
+            if have < expected:
                 return failed(f"{have:,} of {what} in the records")
-            return passed(f"all {what}, ended as asked" if wanted_n > 1 else f"{what}, ended as asked")
+            return passed(f"all {what}, ended as asked" if expected > 1 else f"{what}, ended as asked")
         wanted_n = facts.section.get("requests") or round_.capture.asked.get("requests")
         by_time = round_.capture.asked.get("duration_s") or round_.capture.scenario.get("steps")
         if wanted_n and not by_time and measured != wanted_n:

@@ -1,4 +1,4 @@
-"""Answers summed up: accuracy of each engine, paired between engines, and held against an engine's own repeats."""
+"""Summarises graded answers: accuracy per engine, paired differences between engines, self-agreement of an engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scoring.statistics.proportions import EQUIVALENCE_CONFIDENCE, PairedTable, 
 DEFAULT_MARGIN_POINTS = 2.0
 
 AnswersPair = tuple[JsonObject, PairedTable | PairedProblems]
-"""What a report says of two engines' answers to one workload, and the evidence that its verdict rests on."""
+"""The report's figures for two engines' answers to one workload, and the evidence for their verdict."""
 
 
 def engine_summary(outcomes: Outcomes) -> JsonObject:
@@ -47,34 +47,34 @@ def engine_summary(outcomes: Outcomes) -> JsonObject:
     elif n:
         mean, error, ci = mean_clustered(list(means.values()))
         if min(sum(m < 1 for m in means.values()), sum(m > 0 for m in means.values())) < FEWEST_DIFFERING:
-            # Nearly all problems alike: no spread to go by.
+            # Nearly all problems have the same result, so their spread cannot be estimated.
             ci = wilson(mean * len(means), len(means))
         summary["standard_error"] = error
-        goes = _goes(outcomes)
-        k = min(len(row) for row in goes.values())
-        summary["pass_at_k"] = {str(j): pass_at_k(list(goes.values()), j) for j in sorted({1, k})}
+        samples = _samples(outcomes)
+        k = min(len(row) for row in samples.values())
+        summary["pass_at_k"] = {str(j): pass_at_k(list(samples.values()), j) for j in sorted({1, k})}
         summary["ci"] = [max(0.0, ci.low), min(1.0, ci.high)] if ci else None
     return summary
 
 
-def _goes(outcomes: Outcomes) -> dict[str, list[bool]]:
-    """Right or wrong of every sample, by problem."""
-    goes: dict[str, list[bool]] = {}
+def _samples(outcomes: Outcomes) -> dict[str, list[bool]]:
+    """Whether each sample is right, by problem."""
+    samples: dict[str, list[bool]] = {}
     for (prompt_id, _), outcome in outcomes.items():
-        goes.setdefault(prompt_id, []).append(outcome.correct)
-    return goes
+        samples.setdefault(prompt_id, []).append(outcome.correct)
+    return samples
 
 
 def _problem_means(outcomes: Outcomes) -> dict[str, float]:
-    return {prompt_id: sum(row) / len(row) for prompt_id, row in _goes(outcomes).items()}
+    return {prompt_id: sum(row) / len(row) for prompt_id, row in _samples(outcomes).items()}
 
 
 def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> AnswersPair | None:
-    """{difference, ci, ci_90, mcnemar_p, discordant, table, margin, flips} of two engines, and the evidence in it.
+    """{difference, ci, ci_90, mcnemar_p, discordant, table, margin, flips} of two engines, with the evidence.
 
     `table` is [[both, only baseline], [only candidate, neither]]; `flips` lists [prompt_id, sample, "lost" or "won"]
-    as seen from the candidate. With several samples a problem the evidence is clustered by problem, and there is no
-    McNemar test. None where nothing was asked of both.
+    from the candidate's side. With several samples per problem, the evidence is clustered by problem, and there is no
+    McNemar test. None where no prompt was asked of both.
     """
     keys = [key for key in baseline if key in candidate]
     if not keys:
@@ -108,9 +108,9 @@ def paired_summary(baseline: Outcomes, candidate: Outcomes, margin: float) -> An
 
 
 def self_agreement(rounds: Sequence[Outcomes]) -> JsonObject | None:
-    """The noise floor: {pairs, n, flips (mean number a pair of repeats), flip_share, answers_changed (share)}.
+    """The noise floor: {pairs, n, flips (mean number per pair of rounds), flip_share, answers_changed (share)}.
 
-    None for an engine that was asked once.
+    None for an engine with one round.
     """
     pairs = [(a, b) for i, a in enumerate(rounds) for b in rounds[i + 1 :]]
     pairs = [(a, b) for a, b in pairs if a.keys() & b.keys()]
@@ -134,10 +134,10 @@ def self_agreement(rounds: Sequence[Outcomes]) -> JsonObject | None:
 def quality_row(
     graded: Mapping[str, Sequence[Outcomes]], baseline: str, margin: float
 ) -> tuple[JsonObject, list[AnswersPair]]:
-    """{n, margin, engines, paired, self_agreement} of one cell, and its pairs, which still need their verdict.
+    """{n, margin, engines, paired, self_agreement} of one cell, and its pairs, which have no verdict yet.
 
-    The first round of each engine is what is compared; further rounds of greedy decoding are no further problems, they
-    show how far an engine agrees with itself.
+    Only the first round of each engine is compared. Further rounds of greedy decoding add no problems; they show how
+    far an engine agrees with itself.
     """
     first = {engine: rounds[0] for engine, rounds in graded.items()}
     pairs = {

@@ -1,7 +1,7 @@
-"""How far the texts of two engines agree, beside how far one engine agrees with itself.
+"""Measures how far the texts of two engines agree (A/B), and how far one engine agrees with itself (A/A).
 
-Texts are paired by prompt and sample. Without a baseline of the same engine asked twice (A/A), a share of different
-texts between two engines (A/B) says nothing: greedy decoding is not deterministic in every engine.
+Texts are paired by prompt and sample. Without A/A, a share of different texts between two engines proves nothing:
+greedy decoding is not deterministic in every engine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One completion that is compared: what was thought and said, and the answer that was found in it."""
+    """One completion: its text including thoughts, and the answer extracted from it."""
 
     text: str
     answer: str | None = None
@@ -38,7 +38,7 @@ def first_difference(a: str, b: str) -> int | None:
 
 
 def divergence(a: Mapping[Key, Answered], b: Mapping[Key, Answered], *, answers: bool = False) -> JsonObject | None:
-    """Compare the completions of the prompts that both answered without an error.
+    """Compare the completions of the prompts that both sides answered without an error.
 
     Returns:
         {n, exact_match, first_difference: {p10, p50, p90} in characters of the pairs that differ,
@@ -78,7 +78,7 @@ def _spread(values: list[int] | list[float]) -> JsonObject | None:
 
 
 def mean_of(pairs: list[JsonObject]) -> JsonObject | None:
-    """One line for several comparisons of the same kind (rounds against rounds): the mean of each figure."""
+    """The mean of each figure over several comparisons of the same kind (one per pair of rounds)."""
     if not pairs:
         return None
     merge: Callable[[str], float | None] = lambda key: _mean([pair[key] for pair in pairs])  # noqa: E731
@@ -86,8 +86,8 @@ def mean_of(pairs: list[JsonObject]) -> JsonObject | None:
     for key in ("exact_match", "answer_agreement"):
         merged[key] = merge(key)
     for key in ("first_difference", "prefix_share", "length_ratio"):
-        told = [pair[key] for pair in pairs if pair[key] is not None]
-        merged[key] = {p: _mean([spread[p] for spread in told]) for p in ("p10", "p50", "p90")} if told else None
+        spreads = [pair[key] for pair in pairs if pair[key] is not None]
+        merged[key] = {p: _mean([spread[p] for spread in spreads]) for p in ("p10", "p50", "p90")} if spreads else None
     return merged
 
 
@@ -109,19 +109,19 @@ def texts_of(capture: Capture) -> dict[Key, Answered]:
 def rows(
     texts: Mapping[str, Sequence[Mapping[Key, Answered]]], baseline: str, *, answers: bool = False
 ) -> list[JsonObject]:
-    """A/A of every engine that was asked more than once, then A/B of the baseline against each candidate by round.
+    """A/A of every engine with several rounds, then A/B of the baseline against each candidate, round by round.
 
     Returns:
         Rows {a, b, kind: "A/A" or "A/B", pairs, n, exact_match, ...}.
     """
-    found = []
+    lines = []
     for engine, rounds in texts.items():
         repeats = [divergence(x, y, answers=answers) for i, x in enumerate(rounds) for y in rounds[i + 1 :]]
         if line := mean_of([pair for pair in repeats if pair]):
-            found.append({"a": engine, "b": engine, "kind": "A/A"} | line)
+            lines.append({"a": engine, "b": engine, "kind": "A/A"} | line)
     for engine, rounds in texts.items():
         if engine != baseline and baseline in texts:
             pairs = [divergence(x, y, answers=answers) for x, y in zip(texts[baseline], rounds, strict=False)]
             if line := mean_of([pair for pair in pairs if pair]):
-                found.append({"a": baseline, "b": engine, "kind": "A/B"} | line)
-    return found
+                lines.append({"a": baseline, "b": engine, "kind": "A/B"} | line)
+    return lines

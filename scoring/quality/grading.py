@@ -1,7 +1,7 @@
-"""Each answer graded: what became of every prompt and sample that an engine was asked.
+"""Grades the answers of a capture: one outcome per prompt and sample that an engine was asked.
 
-A row that is missing and a request that failed are wrong, and counted apart. Of several records for one prompt and
-sample the last good one counts, else the last.
+A missing record and a failed request are wrong, and are counted separately. If one prompt and sample has several
+records, the last good one counts, else the last one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scoring.quality.divergence import Answered, Key
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one prompt and sample. `error` is an error kind, or "missing" where there is no record."""
+    """The graded result of one prompt and sample. `error` is an error kind, or "missing" where there is no record."""
 
     correct: bool
     strict: bool
@@ -43,19 +43,20 @@ def graded_prompts(prompts: Iterable[tasks.Prompt]) -> dict[str, tasks.Prompt]:
 
 
 def asked_keys(prompts: Mapping[str, tasks.Prompt], captures: Iterable[Capture], *, asks_all: bool) -> list[Key]:
-    """What every engine owes an answer to, in the workload's order.
+    """The prompts and samples on which every engine is graded, in the workload's order.
 
-    All prompts with all samples; of a cell that asks a number of requests, what any engine was asked. A duration lets
-    the faster engine come further: then it is what all were asked, since no answer is wrong for being late.
+    A cell that asks all prompts: all of them, with all samples. A cell with a number of requests: those that any engine
+    was asked. A cell by duration, where the faster engine gets further: those that all engines were asked, because a
+    late answer is not a wrong answer.
     """
     captures = list(captures)
     samples = max((int(c.asked.get("samples") or 1) for c in captures), default=1)
     keys = [(prompt_id, sample) for sample in range(samples) for prompt_id in prompts]
     if asks_all:
         return keys
-    told = [set(_keys(c)) for c in captures]
+    recorded = [set(_keys(c)) for c in captures]
     by_time = any(c.ends_by_time for c in captures)
-    asked = set.intersection(*told) if told and by_time else set().union(*told)
+    asked = set.intersection(*recorded) if recorded and by_time else set().union(*recorded)
     return [key for key in keys if key in asked]
 
 
@@ -75,13 +76,13 @@ def grade_capture(capture: Capture, prompts: Mapping[str, tasks.Prompt], keys: S
             chosen[key] = int(row)
     outcomes: Outcomes = {}
     for key in keys:
-        if (found := chosen.get(key)) is None:
+        if (row := chosen.get(key)) is None:
             outcomes[key] = MISSING
             continue
-        finish = finishes[found]
-        text, reasoning = capture.texts[found], capture.reasonings[found]
-        if not ok[found]:
-            kind = str(capture.requests["error_kind"].iloc[found] or "error")
+        finish = finishes[row]
+        text, reasoning = capture.texts[row], capture.reasonings[row]
+        if not ok[row]:
+            kind = str(capture.requests["error_kind"].iloc[row] or "error")
             outcomes[key] = Outcome(False, False, None, "none", False, finish, kind, text, reasoning)
             continue
         prompt = prompts[key[0]]
@@ -103,5 +104,5 @@ def grade_capture(capture: Capture, prompts: Mapping[str, tasks.Prompt], keys: S
 
 
 def answered(outcomes: Outcomes) -> dict[Key, Answered]:
-    """What can be compared as text: the outcomes without an error."""
+    """The outcomes without an error, as texts to compare."""
     return {key: Answered(o.reasoning + o.text, o.answer) for key, o in outcomes.items() if o.error is None}

@@ -1,4 +1,4 @@
-"""Problem by problem: what every engine answered, for the comparison's `problems`."""
+"""Lists every engine's answer to each problem, for the comparison's `problems`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from records import JsonObject
 from scoring.quality.grading import Outcome, Outcomes
 
 COMPLETION_LIMIT = 8192
-"""Characters of a completion that a comparison carries."""
+"""Characters of a completion that a comparison includes."""
 COMPLETIONS_FOR_ALL = 3000
-"""Up to so many answers a cell, every completion is carried; beyond, only those that flipped or failed."""
+"""A cell with more answers than this includes only completions of problems that flipped or that an engine got wrong."""
 
 
 def problem_rows(
@@ -22,7 +22,7 @@ def problem_rows(
     rows = []
     for key in keys:
         prompt = prompts[key[0]]
-        verdicts = {engine: found[key] for engine, found in outcomes.items() if key in found}
+        verdicts = {engine: graded[key] for engine, graded in outcomes.items() if key in graded}
         flipped = len({o.correct for o in verdicts.values()}) > 1
         carry = len(keys) <= COMPLETIONS_FOR_ALL or flipped or not all(o.correct for o in verdicts.values())
         rows.append(

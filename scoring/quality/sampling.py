@@ -1,4 +1,4 @@
-"""Accuracy from k samples a problem: avg@k with a standard error that knows its clusters, and unbiased pass@k."""
+"""Accuracy from k samples per problem: avg@k with a standard error clustered by problem, and unbiased pass@k."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from scoring.statistics.intervals import Interval, StudentEstimate
 from scoring.statistics.proportions import PairedTable
 
 Outcomes = Sequence[Sequence[bool]]
-"""One row a problem, one value a sample."""
+"""One row per problem, one value per sample."""
 
 FEWEST_DIFFERING = 6
-"""With fewer problems that differ no sign test reaches 5%, and a spread estimated from them is worth nothing."""
+"""If fewer problems differ, no sign test reaches 5%, and their spread cannot be estimated."""
 
 
 def mean_clustered(
@@ -45,7 +45,7 @@ def mean_clustered(
 
 @dataclass(frozen=True, slots=True)
 class PairedProblems:
-    """How the share of right samples of each problem changed between two runs that asked the same; not empty."""
+    """The change of each problem's share of right samples between two engines or runs; not empty."""
 
     changes: Sequence[float]
 
@@ -59,12 +59,12 @@ class PairedProblems:
 
     @property
     def few(self) -> bool:
-        """Whether fewer problems differ than any exact test could call a difference."""
+        """Whether so few problems differ that no exact test can show a difference."""
         return self.gained + self.lost < FEWEST_DIFFERING
 
     @property
     def flips(self) -> PairedTable:
-        """Each problem that differs taken for one flip."""
+        """The table in which each problem that differs counts as one flip."""
         return PairedTable(self.gained, self.lost, len(self.changes))
 
     @property
@@ -73,7 +73,10 @@ class PairedProblems:
         return float(np.mean(self.changes))
 
     def interval(self, confidence: float = 0.95) -> Interval | None:
-        """Clustered by problem; that of the flips where few differ: the t interval would be a point, or nearly."""
+        """The t interval clustered by problem; where few problems differ, the interval of the flips instead.
+
+        With few differing problems the t interval would shrink to (nearly) a point.
+        """
         return self.flips.interval(confidence) if self.few else mean_clustered(self.changes, confidence)[2]
 
     def p_difference(self) -> float:
@@ -91,7 +94,7 @@ class PairedProblems:
 
 
 def pass_at_k(outcomes: Outcomes, k: int) -> float:
-    """The chance that at least one of k samples is right, mean over problems; unbiased for n >= k samples.
+    """The chance that at least one of k samples is right, averaged over problems; unbiased for n >= k samples.
 
     1 - C(n - c, k) / C(n, k) with c right of n (Chen et al. 2021, "Evaluating large language models trained on code").
 

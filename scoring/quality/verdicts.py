@@ -1,4 +1,4 @@
-"""Verdicts on answers: the paired differences of all tasks and candidates, judged together."""
+"""Judges the paired differences in answers of all tasks and candidates together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def judge_answers(pairs: Sequence[AnswersPair]) -> JsonObject:
 
 
 def _needed_n(evidence: PairedTable | PairedProblems, margin: float, judgement: Judgement) -> int | None:
-    """The problems with which equivalence within the margin could be shown; None where nothing can be estimated."""
+    """The number of problems with which equivalence could be shown; None where it cannot be estimated."""
     if isinstance(evidence, PairedTable):
         share = discordance(evidence.only_candidate, evidence.only_baseline, evidence.n)
         return needed_n(share, margin, judgement.equivalence_level)

@@ -1,4 +1,4 @@
-"""Where the time goes: the mean request's time, split into queue, prefill and decode."""
+"""Splits the mean time of a request into queue, prefill and decode."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Means:
 
 
 def cell_means(rounds: Sequence[CellFigures]) -> Means | None:
-    """The means that a split needs; None where no request was ok."""
+    """The means for `split`; None where no request was ok."""
     good = pd.concat([f.good for f in rounds]) if rounds else None
     if good is None or not good["ttft_ms"].notna().any():
         return None
-    told = good["server_prompt_ms"].dropna()
+    prefills = good["server_prompt_ms"].dropna()
     return Means(
         ttft=float(good["ttft_ms"].mean()),
         e2e=float(good["e2e_ms"].mean()),
-        server_prefill=float(told.mean()) if len(told) == len(good) else None,
+        server_prefill=float(prefills.mean()) if len(prefills) == len(good) else None,
         concurrency=rounds[0].steady.asked,
     )
 
@@ -45,10 +45,10 @@ def split(workload: str, engine: str, means: Means, alone: Mapping[tuple[str, st
         source = "server timings: prefill as the engine reports it, queue is the rest of TTFT (with the network)"
     elif means.concurrency == 1:
         prefill = means.ttft
-        source = "TTFT with one in flight is all prefill (with the network): nothing queues"
+        source = "with one request in flight nothing queues: all of TTFT is prefill (with the network)"
     elif (single := alone.get((workload, engine))) is not None:
         prefill = min(single.ttft, means.ttft)
-        source = "TTFT at concurrency 1 taken for prefill, what TTFT under load exceeds it by for queue"
+        source = "prefill is TTFT at concurrency 1; queue is TTFT under load minus that"
     else:
         prefill = None
         source = "no server timings, and no cell with concurrency 1 on this workload: TTFT cannot be split"

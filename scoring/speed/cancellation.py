@@ -1,4 +1,4 @@
-"""What cancelled requests do to the others: a cell with cancellation against its twin without, of the same engine."""
+"""Measures the effect of cancelled requests on the others: compares a cell with its twin without cancellation."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from scoring.speed.verdicts import judge_speed
 METRICS = ("ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99", "itl_ms_p99", "output_tok_s")
 _WITHOUT, _WITH = "without", "with"
 _SAME_LOAD = ("scenario", "workload", "users", "rate", "max_tokens", "fixed_length")
-"""What a twin has in common with the cell whose requests are cancelled."""
+"""The settings in which a twin must equal the cell with cancelled requests."""
 
 
 def cancellation_rows(engine: str, cells: Mapping[str, Sequence[MeasuredRound]], margin: float) -> list[JsonObject]:
     """One row per metric of each cell with cancelled requests.
 
     A row is {engine, cell, share, after_tokens, cancelled, requests, twin, metric, unit, without, with, speed_ratio}.
-    `with` and `without` are figures of whole answers (TTFT: of cancelled ones too); the ratio is above 1 where
-    the others are faster with cancellation. Without a twin in the run, `twin`, `without` and the ratio are null.
+    `with` and `without` are figures of complete answers (TTFT includes cancelled ones). A ratio above 1 means that the
+    others are faster with cancellation. Without a twin in the run, `twin`, `without` and the ratio are null.
     """
     rows: list[JsonObject] = []
     for cell, rounds in cells.items():
@@ -40,9 +40,9 @@ def cancellation_rows(engine: str, cells: Mapping[str, Sequence[MeasuredRound]],
             "requests": sum(len(figures.measured) for *_, figures in rounds),
             "twin": twin,
         }
-        found = performance_rows(cell, "", "", sides, _WITHOUT, metrics=METRICS)
-        judge_speed(found, _WITHOUT, margin, deciding=())
-        for row in found:
+        compared = performance_rows(cell, "", "", sides, _WITHOUT, metrics=METRICS)
+        judge_speed(compared, _WITHOUT, margin, deciding=())
+        for row in compared:
             rows.append(
                 head
                 | {"metric": row["metric"], "unit": row["unit"]}

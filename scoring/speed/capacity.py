@@ -1,4 +1,4 @@
-"""The result of a capacity search, as the load process wrote it, and its place among the figures of a cell."""
+"""Takes the result of a capacity search from scenario.json into the figures of a cell."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from scoring.speed.latency import CellFigures, MeasuredRound
 
 
 def add_capacity(figures: CellFigures, capture: Capture) -> None:
-    """Put the capacity among the figures of a cell that searched one.
+    """Add the capacity to the figures of a cell that searched one.
 
-    Its value is the highest level that passes. It is null where the bracket is open: everything passed (the capacity is
-    at least the end), nothing did, or the search was stopped.
+    The value is the highest level that passes. It is null where the bracket is open: every level passed (the capacity
+    is at least the end), none passed, or the search was stopped.
     """
-    found = capture.scenario.get("capacity")
+    result = capture.scenario.get("capacity")
     figures.searched = capture.asked.get("shape") == "capacity"
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         return
-    passes, fails = found.get("passes"), found.get("fails")
-    name = "capacity_requests_s" if found.get("by") == "rate" else "capacity_users"
+    passes, fails = result.get("passes"), result.get("fails")
+    name = "capacity_requests_s" if result.get("by") == "rate" else "capacity_users"
     figures.values[name] = None
-    if found.get("complete") and passes is not None and fails is not None:
+    if result.get("complete") and passes is not None and fails is not None:
         figures.bracket = float(passes), float(fails)
         figures.values[name] = float(passes)
-    figures.counts[name] = int(found.get("requests") or 0)
+    figures.counts[name] = int(result.get("requests") or 0)
 
 
 def capacity_rows(cell: str, workload: str, engines: Mapping[str, Sequence[MeasuredRound]]) -> list[JsonObject]:
-    """One row per engine and round of a cell that searched a capacity, with the result as scenario.json has it."""
+    """One row per engine and round of a cell that searched a capacity: the result from scenario.json."""
     rows = []
     for engine, rounds in engines.items():
         for number, scenario, figures in rounds:
-            found = scenario.get("capacity")
-            if isinstance(found, dict):
+            result = scenario.get("capacity")
+            if isinstance(result, dict):
                 head = {"cell": cell, "workload": workload, "engine": engine, "round": number}
-                rows.append(head | found | {"sent": len(figures.measured)})
+                rows.append(head | result | {"sent": len(figures.measured)})
     return rows

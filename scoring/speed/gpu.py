@@ -1,7 +1,7 @@
 """GPU figures of a cell from the meter's samples: energy, peak memory, throttling; None where nothing was measured.
 
-A row of gpu.jsonl is one sample: `t_ns` (the client's monotonic clock), and `gpus`, a list with, for each device,
-`power_w`, `energy_mj` (a counter), `memory_used_mib`, `throttle` (reasons), any of them null.
+A row of gpu.jsonl is one sample: `t_ns` (the client's monotonic clock) and `gpus`, a list with one object per device:
+`power_w`, `energy_mj` (a counter), `memory_used_mib`, `throttle` (reasons). Any of them may be null.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scoring.speed.latency import CellFigures
 from scoring.speed.series import thinned
 
 HELD_MIB = 1024.0
-"""A GPU without an engine on it uses less memory than this."""
+"""A GPU that uses less memory than this has no engine on it."""
 FEWEST_COVERED = 0.8
-"""Share of a cell's time that must lie between its first sample and its last, to speak of its energy."""
+"""Least share of a cell's time between its first and last sample for which its energy is given."""
 
 
 def cell_samples(capture: Capture, rows: Sequence[JsonObject]) -> list[JsonObject]:
@@ -32,7 +32,7 @@ def cell_samples(capture: Capture, rows: Sequence[JsonObject]) -> list[JsonObjec
 
 
 def add_gpu_figures(figures: CellFigures, samples: Sequence[JsonObject]) -> None:
-    """Put joules_per_token and peak_vram_mib among the figures, where the samples hold them."""
+    """Add joules_per_token and peak_vram_mib to the figures, where the samples have them."""
     if not samples:
         return
     memory = [_total(row, "memory_used_mib") for row in samples]
@@ -42,7 +42,7 @@ def add_gpu_figures(figures: CellFigures, samples: Sequence[JsonObject]) -> None
     good = figures.good
     tokens = good["completion_tokens"].sum(skipna=False)
     if joules and (share := _covered(figures, samples)) >= FEWEST_COVERED:
-        # What was used before the first sample and after the last, at the same power.
+        # Extrapolates to the time before the first sample and after the last, at the same power.
         joules /= share
     else:
         joules = None
@@ -52,7 +52,7 @@ def add_gpu_figures(figures: CellFigures, samples: Sequence[JsonObject]) -> None
 
 
 def _covered(figures: CellFigures, samples: Sequence[JsonObject]) -> float:
-    """Which share of the cell's time lies between the first sample and the last, at most 1."""
+    """The share of the cell's time between the first and the last sample, at most 1."""
     span_ms = float(figures.measured["end_ms"].max() - figures.measured["sent_ms"].min())
     return min(1.0, (samples[-1]["t_ns"] - samples[0]["t_ns"]) / 1e6 / span_ms) if span_ms > 0 else 0.0
 
@@ -60,9 +60,9 @@ def _covered(figures: CellFigures, samples: Sequence[JsonObject]) -> float:
 def energy_joules(samples: Sequence[JsonObject]) -> float | None:
     """Energy between the first and last sample: the counter's difference, else the integral of power (trapezoids)."""
     counters = [_total(row, "energy_mj") for row in samples]
-    told = [value for value in counters if value is not None]
-    if len(told) >= 2:
-        return (told[-1] - told[0]) / 1000
+    readings = [value for value in counters if value is not None]
+    if len(readings) >= 2:
+        return (readings[-1] - readings[0]) / 1000
     power = [(row["t_ns"] / 1e9, _total(row, "power_w")) for row in samples]
     known = [(t, p) for t, p in power if p is not None]
     if len(known) < 2:
@@ -72,7 +72,7 @@ def energy_joules(samples: Sequence[JsonObject]) -> float | None:
 
 
 def devices_used(rounds: Iterable[Sequence[JsonObject]]) -> int | None:
-    """How many GPUs an engine held `HELD_MIB` or more on, in any of its rounds. None: none was metered."""
+    """The number of GPUs on which an engine used `HELD_MIB` or more, in any of its rounds; None if unknown."""
     series: dict[int, list[float]] = {}
     for row in itertools.chain.from_iterable(rounds):
         for place, device in enumerate(row.get("gpus") or []):
@@ -85,7 +85,7 @@ def devices_used(rounds: Iterable[Sequence[JsonObject]]) -> int | None:
 
 
 def throttle_reasons(samples: Sequence[JsonObject]) -> dict[str, int]:
-    """How many samples showed each throttle reason."""
+    """The number of samples with each throttle reason."""
     counts: dict[str, int] = {}
     for row in samples:
         for gpu in row.get("gpus") or []:
@@ -95,7 +95,7 @@ def throttle_reasons(samples: Sequence[JsonObject]) -> dict[str, int]:
 
 
 def gpu_series(engine: str, number: int, rows: Sequence[JsonObject]) -> JsonObject | None:
-    """{engine, round, t_s, power_w, memory_mib} of one life, thinned; None where nothing was measured."""
+    """{engine, round, t_s, power_w, memory_mib} of one round, thinned; None where nothing was measured."""
     rows = [row for row in rows if isinstance(row.get("t_ns"), int)]
     if not rows:
         return None
@@ -111,7 +111,7 @@ def gpu_series(engine: str, number: int, rows: Sequence[JsonObject]) -> JsonObje
 
 
 def _total(row: JsonObject, key: str) -> float | None:
-    """Summed over the devices; None where one does not tell."""
+    """The sum over the devices; None if any of them does not report it."""
     values: list[Any] = [gpu.get(key) for gpu in row.get("gpus") or []]
     if not values or any(value is None for value in values):
         return None

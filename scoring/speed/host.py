@@ -1,4 +1,7 @@
-"""How much of the machine a cell had, from the host meter's samples (`engines/telemetry/host.py`)."""
+"""Figures of the host during a cell (other load, waiting, clock), from the host meter's samples.
+
+`engines/telemetry/host.py` writes the samples.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import asdict, dataclass
 from records import JsonObject
 
 OTHERS_FROM = 0.05
-"""With less of the CPU in other hands, threads that wait for a core wait for each other: that is the engine's doing."""
+"""If other programs use less of the CPU than this share, waiting threads wait for each other: slowdown is then 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,22 +19,22 @@ class HostFigures:
     """The machine during one cell of one round. Shares are of 1; None is unknown."""
 
     others: float
-    """Share of the cores' time that processes of others used."""
+    """Share of the cores' time that other programs used."""
     steal: float
-    """Share of the cores' time that the hypervisor gave to other machines."""
+    """Share of the cores' time that the hypervisor gave to other virtual machines."""
     waited: float
     """How long threads of driver, load generator and engine waited for a core, per second that they ran on one."""
     memory_stalled: float | None
-    """Share of the time in which a process waited for memory."""
+    """Share of time in which a process waited for memory."""
     load1: float | None
     mhz: float | None
     governor: str | None
     throttled: int | None
-    """How often a core was slowed down by heat."""
+    """How often a core throttled because of heat."""
 
     @property
     def slowdown(self) -> float:
-        """By what factor others stretched the time that our processes needed on the CPU; 1 on a machine of our own."""
+        """The factor by which other programs slowed our CPU work; 1 on an idle machine (docs/methodology.md)."""
         crowded = self.others + self.steal >= OTHERS_FROM
         return (1 + self.waited if crowded else 1.0) / max(1 - self.steal, 0.01)
 
@@ -40,9 +43,9 @@ class HostFigures:
 
 
 def host_figures(rows: Sequence[JsonObject], start_ns: int | None, end_ns: int | None) -> HostFigures | None:
-    """The figures between two moments, from the last sample before to the first one after them.
+    """The figures from the last sample before `start_ns` to the first sample after `end_ns`.
 
-    None where the samples do not reach over both moments, or the host reports no CPU times.
+    None where the samples do not cover both moments, or the host reports no CPU times.
     """
     if start_ns is None or end_ns is None:
         return None

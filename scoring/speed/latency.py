@@ -1,7 +1,7 @@
 """Latency and throughput of one cell, from its records only, by the definitions in docs/methodology.md.
 
-Errors are in no latency figure. Measured requests of both phases (measure and drain) give latencies: leaving out those
-that end last would leave out the longest. Rates count only what lies in the steady window.
+Failed requests are in no latency figure. Latencies include measured requests of both phases (measure and drain):
+without those that end last, the longest would be missing. Rates count only what lies in the steady window.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PER_REQUEST = ("ttft_ms", "ttfa_ms", "tpot_ms", "e2e_ms")
 FROM_SCHEDULE = ("ttft_scheduled_ms", "e2e_scheduled_ms")
 """Open-loop load only: the same latencies from when the request was due."""
 TO_FIRST_TOKEN = ("ttft_ms", "ttft_scheduled_ms")
-"""Latencies that a request has shown by the time its client cancels it."""
+"""Latencies that a cancelled request has, too."""
 PER_GAP = ("itl_ms", "icl_ms")
 
 
@@ -34,8 +34,8 @@ PER_GAP = ("itl_ms", "icl_ms")
 class CellFigures:
     """The figures of one engine in one cell of one round.
 
-    `values` maps a metric's name to its value, None where it is withheld or not known; `counts` to the number of
-    requests behind it. `samples` keeps the per-request values for the bootstrap: a latency's name -> its values in ms,
+    `values` maps a metric's name to its value, None where it is withheld or unknown; `counts` maps it to its number of
+    requests. `samples` keeps the per-request values for the bootstrap: a latency's name -> its values in ms,
     and `tokens`, `busy_ms` of the ok requests.
     """
 
@@ -43,24 +43,24 @@ class CellFigures:
     requests: pd.DataFrame
     """`per_request` of the whole capture."""
     measured: pd.DataFrame
-    """Its measured rows that count."""
+    """The measured rows that count."""
     good: pd.DataFrame
-    """Those that ended as they should: neither failed nor cancelled."""
+    """The measured rows that neither failed nor were cancelled."""
     values: dict[str, float | None] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     samples: dict[str, Floats] = field(default_factory=dict)
     prefill_from: str | None = None
-    """What prefill_tok_s rests on, in words; figures of two kinds cannot be held against each other."""
+    """The source of prefill_tok_s, as text; figures from different sources have no ratio."""
     reserves_memory: bool = False
-    """Whether the engine takes GPU memory as a pool, whose size is a setting."""
+    """Whether the engine reserves GPU memory as a pool, whose size is a setting."""
     host: HostFigures | None = None
-    """What the host meter saw of the machine meanwhile."""
+    """The host's figures during the cell."""
     bracket: tuple[float, float] | None = None
-    """Of a capacity search that came to its end: the highest level that passes, the lowest that fails."""
+    """The highest level that passes and the lowest that fails, of a complete capacity search."""
     searched: bool = False
-    """Whether the cell searched a capacity: its other figures mix all levels, and are shown for each level only."""
+    """Whether the cell searched a capacity: then its other figures would mix all levels, and are shown per level."""
     steps: dict[float, CellFigures] = field(default_factory=dict)
-    """Of a sweep or a search: the figures of each level (`scoring.speed.steps`)."""
+    """The figures of each level of a sweep or a search (`scoring.speed.steps`)."""
 
 
 MeasuredRound = tuple[int, JsonObject, CellFigures]
@@ -102,8 +102,8 @@ def cell_figures(capture: Capture, objectives: Mapping[str, float | None] | None
 
 
 def _summarise(figures: CellFigures, name: str, values: Floats, requests: int) -> None:
-    found = np.percentile(values, PERCENTILES) if len(values) else [None] * len(PERCENTILES)
-    for percent, value in zip(PERCENTILES, found, strict=True):
+    quantiles = np.percentile(values, PERCENTILES) if len(values) else [None] * len(PERCENTILES)
+    for percent, value in zip(PERCENTILES, quantiles, strict=True):
         withheld = value is None or not enough(percent, requests)
         figures.values[f"{name}_p{percent}"] = None if withheld else float(value)
         figures.counts[f"{name}_p{percent}"] = requests
@@ -114,7 +114,7 @@ def _summarise(figures: CellFigures, name: str, values: Floats, requests: int) -
 def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tuple[Floats, int]]:
     """Gaps of all ok measured requests in ms: (ITL per token, its requests), (ICL per arrival, its requests).
 
-    The same as `records.timing.itl_ms` and `icl_ms` of every record, in arrays.
+    Equals `records.timing.itl_ms` and `icl_ms` of every record, computed on arrays.
     """
     chunks = frame["chunks"].to_numpy(np.int64)
     use = (frame["measured"] & frame["ok"] & frame["streamed"]).to_numpy(bool) & (chunks > 1)
@@ -127,7 +127,7 @@ def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tu
     owner, stamps = owner[starts], capture.chunk_ns[starts]
     brought = np.maximum(np.add.reduceat(np.where(capture.chunk_tokens < 0, 1, capture.chunk_tokens), starts), 1)[1:]
     gaps = np.diff(stamps) / 1e6
-    # A gap belongs to the request of the arrival that ends it, unless that is its first one.
+    # A gap belongs to the request of the arrival at its end, unless that is the request's first arrival.
     inner = (np.diff(owner) == 0) & use[owner[1:]]
     itl_requests = use & frame["token_events"].to_numpy(bool)
     chosen = inner & itl_requests[owner[1:]]
@@ -136,7 +136,7 @@ def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tu
 
 
 def _throughput(figures: CellFigures, capture: Capture, objectives: Mapping[str, float | None] | None) -> None:
-    """Rates inside the steady window, summed over workers, and the whole-run figure beside them.
+    """Add the rates inside the steady window, summed over workers, and output_tok_s_whole.
 
     A request and its tokens count by the share of its output that was generated inside the window (`output_shares`).
     """
@@ -162,7 +162,7 @@ def _throughput(figures: CellFigures, capture: Capture, objectives: Mapping[str,
         if met is not None:
             good_s += share[met[own]].sum() / seconds
     have_window = bool(steady.windows) and len(good) > 0
-    # One answer of unknown length makes every sum of tokens too small.
+    # If one answer has an unknown length, every sum of tokens is too small.
     have_tokens = len(good) > 0 and bool(good["completion_tokens"].notna().all())
     figures.values["output_tok_s"] = float(tok_s) if have_window and have_tokens else None
     figures.values["output_tok_s_whole"] = float(tok_s_whole) if have_tokens else None
@@ -179,10 +179,10 @@ def _throughput(figures: CellFigures, capture: Capture, objectives: Mapping[str,
 
 
 def _met(good: pd.DataFrame, objectives: Mapping[str, float]) -> NDArray[np.bool_] | None:
-    """Which requests met every objective; None where the TPOT of one is unknown.
+    """Which requests met every objective; None where the TPOT of any of them is unknown.
 
-    In an open loop the clock of TTFT and E2E starts when a request was due: one that had to wait for a free user has
-    kept its caller waiting too. A request of one token has no TPOT to miss.
+    In an open loop, TTFT and E2E count from when a request was due, because its caller also waits for a free user.
+    A request of one token has no TPOT and cannot miss that objective.
     """
     met = np.ones(len(good), bool)
     due = good["scheduled_ms"].notna().to_numpy()
@@ -200,10 +200,10 @@ def _met(good: pd.DataFrame, objectives: Mapping[str, float]) -> NDArray[np.bool
 
 
 def _prefill(figures: CellFigures, good: pd.DataFrame) -> None:
-    """Prompt tokens a second: from the server's timings (no queue in them), else from TTFT with one in flight."""
-    told = good[(good["server_prompt_ms"] > 0) & (good["server_prompt_n"] > 0)]
-    if len(told):
-        tokens, ms = told["server_prompt_n"].to_numpy(float), told["server_prompt_ms"].to_numpy(float)
+    """Add prompt tokens per second: from the server's timings (without queue), else from TTFT with one in flight."""
+    timed = good[(good["server_prompt_ms"] > 0) & (good["server_prompt_n"] > 0)]
+    if len(timed):
+        tokens, ms = timed["server_prompt_n"].to_numpy(float), timed["server_prompt_ms"].to_numpy(float)
         figures.prefill_from = "the server's own timings"
     else:
         alone = good[good["prompt_tokens"].notna() & good["ttft_ms"].gt(0)] if figures.steady.asked == 1 else good[:0]

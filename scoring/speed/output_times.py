@@ -1,11 +1,11 @@
-"""When the tokens of a cell were generated, from the arrivals of its chunks; and how many of them in a window.
+"""Estimates when the tokens of a cell were generated, from the arrivals of its chunks, and counts them in a window.
 
-A chunk with one token dates that token by its arrival. A chunk with several tokens brings them late: they were
-generated since the chunk before it, and count evenly over that time. For a request's first chunk with several tokens
-the start is unknown: it is as many TPOT before the arrival, or the sending where one chunk brought all.
+The token of a one-token chunk counts at its arrival. Several tokens of one chunk were generated since the chunk before
+it, and count evenly over that time. For a request's first chunk with k tokens the start is unknown: it is taken as
+k x TPOT before the arrival, or as the sending if one chunk has all tokens.
 
-So an engine that bundles its tokens and one that sends each at once have the same throughput in the same window. A
-share of the request's whole time would not do: an engine with a queue would gain the time that requests wait in it.
+So an engine that bundles its tokens and one that sends each at once have the same throughput in the same window. The
+share of the request's whole time would be wrong: an engine with a queue would gain the time that requests wait in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def chunk_times_ms(capture: Capture, frame: pd.DataFrame) -> Floats:
-    """Arrival of every chunk in ms of its worker's own time."""
+    """Arrival of every chunk, in ms on its worker's own clock."""
     origins = frame["worker"].map(capture.origins).to_numpy(np.int64)
     return np.asarray((capture.chunk_ns - np.repeat(origins, frame["chunks"].to_numpy(np.int64))) / 1e6, dtype=float)
 
@@ -40,7 +40,7 @@ def tokens_of_chunks(capture: Capture, frame: pd.DataFrame) -> Floats | None:
 
 
 def output_shares(capture: Capture, frame: pd.DataFrame, windows: dict[str, list[Window]]) -> Floats:
-    """Which share of each request's output was generated inside its worker's windows, 0 to 1; 0 without any chunk.
+    """The share (0 to 1) of each request's output that was generated inside its worker's windows; 0 without chunks.
 
     Args:
         capture: one cell of one round.
@@ -49,7 +49,7 @@ def output_shares(capture: Capture, frame: pd.DataFrame, windows: dict[str, list
     """
     tokens = frame["completion_tokens"].fillna(0).to_numpy(float)
     chunks = frame["chunks"].to_numpy(np.int64)
-    # Where the tokens are unknown every chunk weighs the same, as one token.
+    # Where the tokens are unknown, every chunk counts as one token.
     weights = _spread(capture, frame, np.where(tokens > 0, tokens, chunks))
     owner = np.repeat(np.arange(len(chunks)), chunks)
     starts, ends = _generated(frame, owner, chunk_times_ms(capture, frame), weights)
@@ -67,7 +67,7 @@ def output_shares(capture: Capture, frame: pd.DataFrame, windows: dict[str, list
 
 
 def _spread(capture: Capture, frame: pd.DataFrame, tokens: Floats) -> Floats:
-    """Each request's tokens over its chunks."""
+    """Distribute each request's tokens over its chunks."""
     chunks = frame["chunks"].to_numpy(np.int64)
     owner = np.repeat(np.arange(len(chunks)), chunks)
     weight = np.where(capture.chunk_tokens_known()[owner], capture.chunk_tokens, 1).astype(float)
@@ -79,7 +79,7 @@ def _spread(capture: Capture, frame: pd.DataFrame, tokens: Floats) -> Floats:
 def _generated(
     frame: pd.DataFrame, owner: NDArray[np.int64], arrivals: Floats, tokens: Floats
 ) -> tuple[Floats, Floats]:
-    """(start, end) in ms of the time in which each chunk's tokens were generated; equal for a single token."""
+    """(start, end) in ms of the generation of each chunk's tokens; start equals end for a single token."""
     if not len(owner):
         return arrivals, arrivals
     first = np.ones(len(owner), bool)

@@ -1,6 +1,6 @@
-"""Performance rows of one cell: every engine's figure with its interval, and the speed ratio of each candidate.
+"""Builds the performance rows of a cell: every engine's figure with its interval, and each candidate's speed ratio.
 
-The ratios have no verdict yet: `scoring.speed.verdicts` judges those of all cells together.
+The ratios have no verdict yet: `scoring.speed.verdicts` judges the ratios of all cells together.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ def performance_rows(
     *,
     metrics: Sequence[str] = METRICS,
 ) -> list[JsonObject]:
-    """One row for each of the metrics that any engine has a figure for.
+    """One row per metric for which any engine has a figure.
 
-    `engines` has the cell's rounds of each engine. A cell that searched a capacity has no other row. `concurrency` of
-    a row is the number of requests that the load kept in flight; None for an open load, a sweep or a ramp.
+    `engines` has the cell's rounds of each engine. A cell that searched a capacity has only the row of the capacity.
+    A row's `concurrency` is the number of requests that the load kept in flight; None for an open loop, a sweep or a
+    ramp.
     """
     rows = []
     asked = {figures.steady.asked for rounds in engines.values() for _, figures in rounds}
@@ -80,7 +81,7 @@ def performance_rows(
 
 
 class _Figure:
-    """One engine's figure: rounds are its units where there are several, else the requests of the one round."""
+    """One engine's figure. Its units are the rounds; with a single round, its requests."""
 
     def __init__(self, cell: str, metric: str, engine: str, rounds: Rounds) -> None:
         self.metric = metric
@@ -94,7 +95,7 @@ class _Figure:
             positive = min(self.known) > 0
             self.value = geometric_mean(self.known) if positive else sum(self.known) / len(self.known)
         self._only = rounds[0][1] if len(rounds) == 1 else None
-        # One seed for each figure: its interval does not depend on which other figures there are.
+        # Each figure has its own seed, so its interval does not depend on other figures.
         self._seed = zlib.crc32(f"{cell}/{metric}/{engine}".encode())
         self._draws: Floats | None = None
         self.brackets = [
@@ -105,13 +106,13 @@ class _Figure:
 
     @property
     def resolution(self) -> float | None:
-        """Of a capacity: the width of its bracket, log(fails / passes), in the mean of its rounds."""
+        """The width of a capacity's bracket, log(fails / passes), averaged over its rounds; None for other figures."""
         widths = [math.log(fails / passes) for passes, fails in self.brackets]
         return sum(widths) / len(widths) if widths else None
 
     @property
     def draws(self) -> Floats | None:
-        """The bootstrap distribution within the only round; None with several rounds, or where none can be had."""
+        """The bootstrap distribution within a single round; None with several rounds, or where there is none."""
         if self._draws is None and self._only is not None and self.value:
             self._draws = _resample(self._only, self.metric, self.value, np.random.default_rng(self._seed))
         return self._draws
@@ -125,7 +126,7 @@ class _Figure:
         return percentile_interval(self.draws) if self.draws is not None else None
 
     def _bracket_interval(self) -> Interval:
-        """From the levels that pass to those that fail: the bracket of one round, of several their means' interval."""
+        """From the levels that pass to the levels that fail: one round's bracket, or the interval of several rounds."""
         passes, fails = zip(*self.brackets, strict=True)
         low, high = geometric_interval(passes), geometric_interval(fails)
         if low is None or high is None:
@@ -144,11 +145,11 @@ class _Figure:
 
 
 def _resample(figures: CellFigures, metric: str, value: float, rng: np.random.Generator) -> Floats | None:
-    """Resampled values of a metric of one round, requests being drawn with replacement.
+    """Resampled values of a metric of one round; requests are drawn with replacement.
 
-    Rates are resampled as tokens (or requests) per time that a request was in flight, and scaled to the measured rate:
-    in a closed loop the number in flight is fixed, so that the rate follows the requests' own. An open loop sends
-    by its schedule, however long requests take: how fast they were says nothing of how sure its rates are.
+    Rates are resampled as tokens (or requests) per time in flight, and scaled to the measured rate: in a closed loop
+    the number in flight is fixed, so the rate follows the requests' durations. An open loop sends by its schedule, so
+    request durations do not show how certain its rates are: None.
     """
     samples = figures.samples
     if figures.steady.asked is None and metric in RATES and metric != "prefill_tok_s":
@@ -172,14 +173,14 @@ def _resample(figures: CellFigures, metric: str, value: float, rng: np.random.Ge
 
 
 def _speed_ratio(baseline: _Figure, candidate: _Figure, better: str) -> JsonObject:
-    """{value, ci, method, rounds} of candidate against baseline, and `text` where there is none; above 1 is faster."""
+    """{value, ci, method, rounds, text} of candidate against baseline; above 1 is faster. `text`: why it is missing."""
     above, below = (candidate, baseline) if better == "higher" else (baseline, candidate)
     if why := _why_no_ratio(baseline, candidate):
         return {"value": None, "ci": None, "text": why, "method": None, "rounds": [0, 0]}
     assert above.value
     assert below.value
     value, ci, method = above.value / below.value, None, "no interval"
-    # An engine that sends its tokens at once can have a TPOT of 0: then the ratio has no bound, and no interval.
+    # An engine that sends all tokens at once can have a TPOT of 0: then the ratio is unbounded and has no interval.
     if min(len(above.known), len(below.known)) > 1:
         if min(*above.known, *below.known) > 0:
             rounds = welch(above.known, below.known, blur=grid_blur(above.resolution, below.resolution))
@@ -206,6 +207,6 @@ def _why_no_ratio(baseline: _Figure, candidate: _Figure) -> str | None:
     if baseline.is_setting or candidate.is_setting:
         return "a setting: the engine reserves its memory as a pool when it starts"
     if baseline.sources != candidate.sources:
-        told = (" or ".join(sorted(map(str, side.sources))) for side in (baseline, candidate))
-        return "measured in two ways: from {} in the baseline, from {} here".format(*told)
+        sources = (" or ".join(sorted(map(str, side.sources))) for side in (baseline, candidate))
+        return "measured in two ways: from {} in the baseline, from {} here".format(*sources)
     return None

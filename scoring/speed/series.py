@@ -1,4 +1,4 @@
-"""What charts are drawn from: thinned series of at most `MAX_POINTS` points, so that a report needs only the JSON."""
+"""Builds the series for charts, thinned to at most `MAX_POINTS` points, so that a report needs only the JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUANTILES = 101
 
 
 def thinned(x: Floats, y: Floats, limit: int = MAX_POINTS) -> tuple[list[float], list[float]]:
-    """Evenly chosen points of a curve, its first and last among them."""
+    """Evenly chosen points of a curve, including its first and last."""
     if len(x) > limit:
         chosen = np.unique(np.linspace(0, len(x) - 1, limit).astype(int))
         x, y = x[chosen], y[chosen]
@@ -29,8 +29,8 @@ def thinned(x: Floats, y: Floats, limit: int = MAX_POINTS) -> tuple[list[float],
 def cell_series(capture: Capture, figures: CellFigures) -> JsonObject:
     """{engine, cell, round, steady_s, in_flight, tokens, distributions} of one cell of one round.
 
-    Times are seconds since the worker's first measured send; workers are laid over each other by their own clocks.
-    `tokens` holds tokens a second in equal bins, `distributions` the quantiles 0, 1 ... 100% in ms.
+    Times are seconds since the worker's first measured send; several workers are overlaid, each on its own clock.
+    `tokens` has tokens per second in equal bins, `distributions` the quantiles 0, 1 ... 100% in ms.
     """
     measured = figures.measured
     zero = float(measured["sent_ms"].min()) if measured["sent_ms"].notna().any() else 0.0
@@ -53,7 +53,7 @@ def cell_series(capture: Capture, figures: CellFigures) -> JsonObject:
 
 def _in_flight(figures: CellFigures, zero: float) -> JsonObject:
     measured = figures.measured
-    # Every worker's user is another user; their clocks are only laid side by side.
+    # User numbers of different workers are different users.
     everyone = measured.assign(user=measured.groupby(["worker", "user"], sort=True).ngroup())
     times, number = in_flight_curve(everyone)
     t, n = thinned((times - zero) / 1000, number.astype(float))

@@ -1,8 +1,8 @@
-"""The steady window: from the first to the last instant at which a worker had its whole concurrency in flight.
+"""Finds the steady window: from the first to the last instant with a worker's whole concurrency in flight.
 
-Requests in flight are counted from the records: one more at `sent`, one fewer at `end`. A user's pause of up to
-`GAP_TOLERANCE_MS` between two requests counts as in flight, since that is the client turning round, not the load
-missing. Everything is computed per worker and summed, because clocks of different hosts are never compared.
+The number in flight rises at a record's `sent` and falls at its `end`. A user's pause of up to `GAP_TOLERANCE_MS`
+between two requests counts as in flight: the client needs it to prepare the next request. Everything is computed per
+worker and summed, because clocks of different hosts are never compared.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Floats = NDArray[np.float64]
 
 GAP_TOLERANCE_MS = 20.0
 PAUSE_MS = 2000.0
-"""Nothing in flight for longer than this splits a closed loop in two: it was resumed, or the client stood still."""
+"""A longer gap with nothing in flight splits a closed loop in two: it was resumed, or the client was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One stretch of steady load of one worker, in ms of that worker's own time."""
+    """One stretch of steady load of one worker, in ms on that worker's own clock."""
 
     worker: str
     start_ms: float
@@ -38,18 +38,18 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What the records say about a cell's concurrency."""
+    """A cell's concurrency, as its records show it."""
 
     asked: int | None
-    """Requests in flight that were asked for; None in open-loop load, which asks for a rate."""
+    """The requested number in flight; None for open-loop load, which asks for a rate."""
     reached: int
     """The most that were in flight at once, summed over workers."""
     windows: tuple[Window, ...]
     at_asked: float | None
-    """Share of the time with all of the asked concurrency in flight, from a worker's first to its last send (or to the
-    end of its window): until then there is always another request to send, so that no time may be missing."""
+    """Share of time with the whole requested concurrency in flight, from a worker's first to its last send (or to the
+    end of its window). Until then there is always another request to send."""
     mean_in_flight: float | None
-    """Mean in flight over the windows, summed over workers; here a pause between two requests is a pause."""
+    """Mean in flight over the windows, summed over workers; pauses between requests are not counted as in flight."""
     pauses: tuple[tuple[str, float], ...]
     """(worker, ms) of each stretch of a closed loop with nothing in flight for longer than `PAUSE_MS`."""
 
@@ -58,12 +58,12 @@ class Steady:
         return tuple(length for _, length in self.pauses)
 
     def paused_s(self, worker: str) -> float:
-        """How long a worker's load stood still in sum: no time of the engine's."""
+        """Total length of a worker's pauses in seconds; this time is not charged to the engine."""
         return sum(length for of_worker, length in self.pauses if of_worker == worker) / 1000
 
     @property
     def length_s(self) -> float | None:
-        """Length of the steady load: of several workers side by side, the mean of theirs. None without a window."""
+        """Length of the steady load in seconds, averaged over workers; None without a window."""
         workers = {window.worker for window in self.windows}
         return sum(window.length_s for window in self.windows) / len(workers) if workers else None
 
@@ -72,9 +72,9 @@ class Steady:
 
 
 def in_flight_curve(requests: pd.DataFrame, tolerance_ms: float = 0.0) -> tuple[Floats, NDArray[np.int64]]:
-    """The number in flight of one worker: (times in ms, number from that time on), both of the same length.
+    """The number in flight of one worker: (times in ms, number from that time on), two arrays of the same length.
 
-    Requests that never went out were never in flight. Simultaneous end and send keep the number.
+    Requests that were never sent do not count. An end and a send at the same time leave the number unchanged.
     """
     sent = requests[requests["sent_ms"].notna()].sort_values(["user", "sent_ms"])
     starts = sent["sent_ms"].to_numpy(float)
@@ -92,8 +92,8 @@ def in_flight_curve(requests: pd.DataFrame, tolerance_ms: float = 0.0) -> tuple[
 def find_steady(capture: Capture) -> Steady:
     """Find the steady windows of a cell's measured load.
 
-    Load that is open, or changes by steps or a ramp, has no concurrency to hold: its window runs from a worker's first
-    to its last send, when it stopped admitting.
+    Open-loop load, steps and ramps hold no constant concurrency: their window runs from a worker's first to its last
+    send.
     """
     measured = capture.measured
     closed = capture.asked.get("shape") in (None, "closed") and not capture.asked.get("rate")
@@ -101,7 +101,7 @@ def find_steady(capture: Capture) -> Steady:
     windows: list[Window] = []
     pauses: list[tuple[str, float]] = []
     reached = 0
-    at_asked_ms = owed_ms = area_ms = 0.0
+    at_asked_ms = required_ms = area_ms = 0.0
     for worker, mine in measured.groupby("worker", sort=True):
         times, number = in_flight_curve(mine, GAP_TOLERANCE_MS)
         if not len(times):
@@ -109,45 +109,49 @@ def find_steady(capture: Capture) -> Steady:
         reached += int(number.max())
         if shares is None:
             last = float(mine["sent_ms"].max())
-            found = [Window(str(worker), float(times[0]), last)] if last > times[0] else []
+            own_windows = [Window(str(worker), float(times[0]), last)] if last > times[0] else []
         else:
             wanted = shares.get(str(worker), 0)
-            found, idle = _closed_windows(str(worker), times, number, wanted)
-            for span in _owed_spans(str(worker), times, number, found, mine["sent_ms"].dropna().to_numpy(float)):
+            own_windows, idle = _closed_windows(str(worker), times, number, wanted)
+            for span in _required_spans(
+                str(worker), times, number, own_windows, mine["sent_ms"].dropna().to_numpy(float)
+            ):
                 at_asked_ms += _inside(times, number >= wanted, span)
-                owed_ms += span.length_s * 1000
+                required_ms += span.length_s * 1000
             pauses += [(str(worker), length) for length in idle]
-        windows += found
+        windows += own_windows
         curve = in_flight_curve(mine)
-        area_ms += sum(_inside(*curve, window) for window in found)
+        area_ms += sum(_inside(*curve, window) for window in own_windows)
     total_ms = sum(window.length_s for window in windows) * 1000
     workers = len({window.worker for window in windows})
     return Steady(
         asked=None if shares is None else sum(shares.values()),
         reached=reached,
         windows=tuple(windows),
-        at_asked=at_asked_ms / owed_ms if total_ms and owed_ms else None,
+        at_asked=at_asked_ms / required_ms if total_ms and required_ms else None,
         mean_in_flight=area_ms / total_ms * workers if total_ms else None,
         pauses=tuple(pauses),
     )
 
 
 def _asked_by_worker(asked: JsonObject, scenario: JsonObject, measured: pd.DataFrame) -> dict[str, int]:
-    """How many each worker was to hold in flight: all for a single one, else what it says, else its users seen."""
+    """The requested number in flight per worker: all users for a single worker, else its recorded share.
+
+    Where the shares are not recorded, or do not add up, the users seen in each worker's records.
+    """
     seen = {str(worker): int(users) for worker, users in measured.groupby("worker")["user"].nunique().items()}
     users = asked.get("users")
     if len(seen) == 1 and isinstance(users, int) and users > 0:
         return dict.fromkeys(seen, users)
-    told = {str(w.get("worker")): (w.get("asked") or {}).get("users") for w in scenario.get("workers") or []}
-    shares = {worker: told.get(worker) or count for worker, count in seen.items()}
-    # What the workers say is of use only where it adds up.
+    recorded = {str(w.get("worker")): (w.get("asked") or {}).get("users") for w in scenario.get("workers") or []}
+    shares = {worker: recorded.get(worker) or count for worker, count in seen.items()}
     return shares if sum(shares.values()) == users else seen
 
 
 def _closed_windows(
     worker: str, times: Floats, number: NDArray[np.int64], wanted: int
 ) -> tuple[list[Window], list[float]]:
-    """First to last instant with `wanted` in flight, in each stretch between pauses; and the pauses' lengths in ms."""
+    """(windows, pauses): first to last instant with `wanted` in flight per stretch, and the pauses' lengths in ms."""
     windows = []
     for first, last in _stretches(times, number):
         full = np.flatnonzero(number[first : last + 1] >= wanted) + first
@@ -164,10 +168,10 @@ def _stretches(times: Floats, number: NDArray[np.int64]) -> list[tuple[int, int]
     return list(zip([0, *(pause + 1)], [*pause, len(times) - 1], strict=True))
 
 
-def _owed_spans(
+def _required_spans(
     worker: str, times: Floats, number: NDArray[np.int64], windows: list[Window], sent: Floats
 ) -> list[Window]:
-    """From the first to the last send of each stretch, or to the end of its window: where the load was owed."""
+    """The spans in which the whole concurrency is required: first to last send of each stretch, or its window's end."""
     spans = []
     for first, last in _stretches(times, number):
         start, end = float(times[first]), float(times[last])

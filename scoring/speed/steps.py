@@ -1,4 +1,4 @@
-"""A sweep or a capacity search, level by level: each number of users (or rate) is a load with figures of its own."""
+"""Computes the figures of each level of a sweep or a capacity search, as if the level were a separate load."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from scoring.speed.latency import CellFigures, cell_figures
 from scoring.speed.rows import Rounds, performance_rows
 
 METRICS = ("output_tok_s", "requests_s", "goodput_s", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "e2e_ms_p50")
-"""What is told of each step; the rest is in the records."""
+"""The metrics shown for each level."""
 
 
 def step_figures(capture: Capture, objectives: Mapping[str, float | None] | None = None) -> dict[float, CellFigures]:
-    """Figures of every level that was reached, by the definitions of a cell; empty for a load without steps."""
+    """Figures of every level that was reached, with a cell's definitions; empty for a load without levels."""
     if capture.asked.get("shape") not in ("sweep", "capacity"):
         return {}
     by_rate = bool(capture.requests["scheduled_ms"].notna().any())
     level_of = _levels(capture)
-    found = {}
+    figures = {}
     for level in sorted(set(level_of[level_of > 0].tolist())):
         asked = {"shape": "open", "rate": level} if by_rate else {"shape": "closed", "users": int(level)}
-        found[level] = cell_figures(_part(capture, level_of == level, asked), objectives)
-    return found
+        figures[level] = cell_figures(_part(capture, level_of == level, asked), objectives)
+    return figures
 
 
 def step_rows(
@@ -44,22 +44,22 @@ def step_rows(
         reached = {engine: rounds for engine, rounds in reached.items() if rounds}
         first = next(iter(reached.values()))[0][1]
         by = "rate" if first.steady.asked is None else "users"
-        told = f"{scenario}, {level:g} {'a second' if by == 'rate' else 'user' if level == 1 else 'users'}"
-        found = performance_rows(cell, told, workload, reached, baseline, metrics=METRICS)
-        rows += [row | {"level": level, "by": by} for row in found]
+        label = f"{scenario}, {level:g} {'a second' if by == 'rate' else 'user' if level == 1 else 'users'}"
+        level_rows = performance_rows(cell, label, workload, reached, baseline, metrics=METRICS)
+        rows += [row | {"level": level, "by": by} for row in level_rows]
     return rows
 
 
 def _steps(capture: Capture) -> dict[str, list[JsonObject]]:
-    """The steps of each worker on its own clock; those of a load without workers under every name."""
-    told = {str(w.get("worker")): w.get("steps") or [] for w in capture.scenario.get("workers") or []}
+    """The steps of each worker, on its own clock. A load without workers has one list, used for every name."""
+    recorded = {str(w.get("worker")): w.get("steps") or [] for w in capture.scenario.get("workers") or []}
     alone = capture.scenario.get("steps") or []
-    workers = {str(worker): told.get(str(worker)) or alone for worker in capture.origins}
+    workers = {str(worker): recorded.get(str(worker)) or alone for worker in capture.origins}
     return {worker: steps for worker, steps in workers.items() if steps}
 
 
 def _levels(capture: Capture) -> NDArray[np.float64]:
-    """The level at which each request was sent; 0 for what lies in no step."""
+    """The level at which each request was sent; 0 for requests outside every step."""
     frame = capture.requests
     level_of = np.zeros(len(frame))
     sent = frame["sent_ms"].to_numpy(float)
@@ -75,7 +75,7 @@ def _levels(capture: Capture) -> NDArray[np.float64]:
 
 
 def _part(capture: Capture, chosen: NDArray[np.bool_], asked: JsonObject) -> Capture:
-    """A capture of some of the requests, as if they had been a load of their own."""
+    """A capture with only the chosen requests, as if they had been a separate load."""
     chunks = capture.requests["chunks"].to_numpy(np.int64)
     inside = np.repeat(chosen, chunks)
     requests: pd.DataFrame = capture.requests[chosen].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""Verdicts on speed ratios: those of the deciding figures are judged together, all others stay exploratory."""
+"""Judges the speed ratios of the deciding figures together; all others stay exploratory."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def judge_speed(
 
     Args:
         rows: the performance rows of a whole comparison.
-        baseline: the engine that the ratios are held against.
+        baseline: the engine that the ratios compare with.
         margin: how far from 1 a ratio may be and still count as equally fast, 0.03 for 3%.
-        deciding: the metrics that were named beforehand.
-        sequential: whether the figures were looked at after every round (`rounds = "auto"`).
+        deciding: the metrics that were named before the run.
+        sequential: whether the figures were tested after every round (`rounds = "auto"`).
 
     Returns:
         What the report says of the family: {metrics, judged, family_error, fewest_rounds, margin, opposition, method}.
@@ -76,7 +76,7 @@ def judge_speed(
         interval = judgement.interval
         assert interval is not None  # rounds always have one
         adjusted = Interval(math.exp(interval.low), math.exp(interval.high))
-        # Less energy or memory is better, and no speed.
+        # Less energy or memory is "better", not "faster".
         above, below = (BETTER, WORSE) if row["metric"] in MACHINE else (FASTER, SLOWER)
         word = {"above": above, "below": below, "equivalent": EQUIVALENT}.get(judgement.outcome, INCONCLUSIVE)
         note = {EQUIVALENT: f" within {100 * margin:.3g}%", INCONCLUSIVE: ": more rounds would narrow it"}.get(word, "")
@@ -111,7 +111,7 @@ def _why_no_verdict(ratio: JsonObject, *, decides: bool) -> str | None:
 def _judge_by_looks(
     rows: Sequence[JsonObject], family: Sequence[Member], baseline: str, deciding: Sequence[str], margin: float
 ) -> list[Judgement]:
-    """Look at the figures after every round, as the driver did while they were measured."""
+    """Judge the figures after every round, as the driver did during the run."""
     looks = SequentialFamily(len(family))
     most = max(
         (int(r) for row, *_ in family for figure in row["engines"].values() for r in figure["rounds"]), default=0
@@ -124,20 +124,20 @@ def _judge_by_looks(
 
 
 def _opposition(rows: Sequence[JsonObject], baseline: str, deciding: Sequence[str], upto: int | None = None) -> float:
-    """How far candidates and baseline moved against each other within their rounds, over all deciding figures."""
+    """The share by which candidates and baseline vary against each other within rounds, over all deciding figures."""
     pairs = []
     for row in rows:
         for candidate in row["speed_ratio"] if row["metric"] in deciding else ():
-            one, other = (_upto(known_rounds(row["engines"][engine]), upto) for engine in (candidate, baseline))
-            common = [number for number in one if number in other and min(one[number], other[number]) > 0]
-            pairs.append(([one[number] for number in common], [other[number] for number in common]))
+            ours, base = (_upto(known_rounds(row["engines"][engine]), upto) for engine in (candidate, baseline))
+            common = [number for number in ours if number in base and min(ours[number], base[number]) > 0]
+            pairs.append(([ours[number] for number in common], [base[number] for number in common]))
     return opposition(pairs)
 
 
 def _evidence(
     row: JsonObject, baseline: str, candidate: str, against: float, upto: int | None = None
 ) -> LogRatio | None:
-    """What the rounds (up to a number) show; None with fewer than FEWEST_ROUNDS a side."""
+    """The evidence of the rounds (`upto`: of the first ones); None with fewer than FEWEST_ROUNDS a side."""
     rounds = [list(_upto(known_rounds(row["engines"][engine]), upto).values()) for engine in (candidate, baseline)]
     if min(map(len, rounds)) < FEWEST_ROUNDS:
         return None
@@ -151,7 +151,7 @@ def _upto(rounds: dict[int, float], last: int | None) -> dict[int, float]:
 
 
 def known_rounds(figure: JsonObject) -> dict[int, float]:
-    """An engine's figure of each round in which it is known."""
+    """An engine's figure by round, without rounds in which it is unknown."""
     return {int(number): value for number, value in figure["rounds"].items() if value is not None}
 
 

@@ -20,15 +20,15 @@ def decide_answers(
     *,
     figures: int = 1,
 ) -> Decision:
-    """Whether answers got worse: paired problems where they can be had, else Fisher's exact test on the counts.
+    """Decide whether answers got worse: by paired problems where available, else by Fisher's exact test on the counts.
 
-    Paired problems are judged by the exact McNemar test; with several samples a problem by the interval clustered by
-    problem, unless too few problems differ to estimate a spread from.
+    Paired problems are judged by the exact McNemar test. With several samples per problem, by the interval clustered by
+    problem, unless too few problems differ to estimate their spread.
 
     Args:
         baseline: (correct, n) of the earlier run.
         tonight: (correct, n) of tonight.
-        pairs: share of its samples that was right, and is, for each problem; where both runs list every one.
+        pairs: for each problem, the share of right samples (before, tonight); None unless both runs list every problem.
         margin_points: the profile's parity margin, in points of accuracy.
         figures: number of figures that the night judges; each is tested at FALSE_NIGHTS divided by it.
     """

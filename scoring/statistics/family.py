@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 FAMILY_ERROR = 0.05
-"""The chance that a report holds any wrong word of one kind (a difference, or an equivalence)."""
+"""The chance that a report has any wrong verdict of one kind (difference, or equivalence)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HolmStep:
-    """What Holm's procedure says of one claim."""
+    """The result of Holm's procedure for one claim."""
 
     rejected: bool
     level: float
-    """The error level at which the claim was judged: the family's error / the claims still open at its step."""
+    """The error level at which the claim was judged: the family's error / the number of claims open at its step."""
     p_adjusted: float
     """The smallest family error at which the claim would be rejected."""
 
@@ -23,8 +23,8 @@ class HolmStep:
 def holm(p_values: Sequence[float], error: float = FAMILY_ERROR) -> list[HolmStep]:
     """Judge a family of null hypotheses, in the order given (Holm 1979, Scand. J. Stat. 6:65).
 
-    The smallest p is held against error / m, the next against error / (m - 1), until one is not rejected; that one and
-    all larger ones stay open. Whatever their dependence, the chance to reject any true one is at most `error`.
+    The smallest p is compared with error / m, the next with error / (m - 1), until one is not rejected; that one and
+    all larger ones stay open. The chance to reject any true hypothesis is at most `error`, whatever their dependence.
     """
     family = len(p_values)
     steps: dict[int, HolmStep] = {}

@@ -1,20 +1,20 @@
-"""The nightly gate: did the level of a figure change, beyond what the noise of this host explains? Pure functions.
+"""The nightly gate: decides whether the level of a figure changed by more than the noise of this host. Pure functions.
 
-A figure of a night is the mean of the logarithms of its rounds, with its sign such that up is faster. Rounds of one
-night share its temperature, its boot and its neighbours, so the night is the unit. The gate holds the last k nights,
-for several k up to two weeks, against the baseline nights before them:
+A figure of a night is the mean of the logarithms of its rounds, with the sign chosen so that higher is faster. Rounds
+of one night share its temperature, boot and other load, so the night is the unit. The gate compares the last k nights,
+for several k up to two weeks, with the baseline nights before them:
 
     |mean(last k) - mean(baseline)|  >  t(1 - p, df) * sd * sqrt(1/k + 1/n)
 
 One night shows a large step at once, a few nights show a smaller one, two weeks show a creeping loss. `sd` is the
 standard deviation from night to night. `p` is FALSE_NIGHTS divided by the number of figures that the night judges
 (Bonferroni), times the share of the window. A regression also needs an effect: the mean of the last (up to) three
-nights lies below the baseline by more than the threshold, and tonight alone by more than half of it. That the whole
-night is red by chance in at most FALSE_NIGHTS of nights, several k and a second measurement included, is shown by
-simulation (benchmarks/nightly_simulation.py).
+nights lies below the baseline by more than the threshold, and tonight alone by more than half of it. A simulation shows
+that at most FALSE_NIGHTS of nights are red by chance, including several k and the second measurement
+(benchmarks/nightly_simulation.py).
 
-A young series has few nights to take its noise from. A prior with the weight of PRIOR_NIGHTS nights stands in
-(moderated t: Smyth 2004, doi:10.2202/1544-6115.1027): nights differ by PRIOR_NIGHT_SD and by what their rounds show.
+A young series has too few nights to estimate its noise. A prior with the weight of PRIOR_NIGHTS nights supplements them
+(moderated t: Smyth 2004, doi:10.2202/1544-6115.1027): it assumes PRIOR_NIGHT_SD plus the noise between rounds.
 """
 
 from __future__ import annotations
@@ -34,31 +34,32 @@ from scoring.statistics.rounds import FEWEST_ROUNDS
 Verdict = Literal["ok", "regression", "improved", "too young", "not judged"]
 
 FALSE_NIGHTS = 0.01
-"""Share of quiet nights that the gate may call red, over all figures of a night."""
+"""Largest share of quiet nights that may be red, over all figures of a night."""
 
 WINDOWS = {1: 0.5, 2: 1.0, 3: 1.0, 5: 0.25, 7: 0.25, 10: 0.15, 14: 0.15}
-"""Numbers of last nights that are held against the baseline together, each with its share of a figure's error.
+"""Numbers k of last nights that are compared with the baseline, each with its share of a figure's error.
 
-The shares add up to more than 1, since windows overlap and a regression is measured twice: the simulation holds them.
+The shares add up to more than 1, because windows overlap and a regression is measured twice; the simulation checks the
+total error.
 """
 
 WEEKLY_CYCLE = 1.05
-"""Widens the intervals of 2 to 5 nights: those of one half of a weekly cycle lie on the same side of its mean."""
+"""Widens the intervals of 2 to 5 nights, which may all lie on the same side of a weekly cycle's mean."""
 
 PRIOR_NIGHTS = 5
 PRIOR_NIGHT_SD = 0.015
 
 YOUNG_NIGHTS = 7
-"""Below so many baseline nights a series is too young to be called ok."""
+"""With fewer baseline nights, a series is too young to be called ok."""
 
 LONGEST = 60
-"""Only so many of the newest baseline nights count."""
+"""Only this many of the newest baseline nights count."""
 
-MENDED_ODDS = 1e5
-"""A regression is mended when the last nights are so many times likelier on the old level than on the new one."""
+FIXED_ODDS = 1e5
+"""A regression is fixed when the last nights are this many times likelier on the old level than on the new one."""
 
 FALSE_SIDE_BY_SIDE = 0.05
-"""The same share for two engines of one night, before the second measurement: there the rounds share their night."""
+"""Largest share of false alarms when two engines of one night are compared, before the second measurement."""
 
 
 ALL_NIGHTS = slice(None)
@@ -66,7 +67,7 @@ ALL_NIGHTS = slice(None)
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """The rounds of a figure in one earlier night. `joins` says whether the night may serve as a baseline."""
+    """The rounds of a figure in one earlier night. `joins` is true if the night may serve as a baseline."""
 
     rounds: tuple[float, ...]
     joins: bool = True
@@ -88,13 +89,13 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Speed ratio (of answers: difference of accuracy) with its interval, and the word for it."""
+    """The verdict on a figure, with its speed ratio (for answers: difference of accuracy) and interval."""
 
     verdict: Verdict
     ratio: float | None
     ci: tuple[float, float] | None
     limit: float | None
-    """What the ratio of one night (or the difference) must fall below to be a regression."""
+    """One night is a regression if its ratio (or difference) falls below this."""
     evidence: str
     recent: int = 1
     """Number of last nights, tonight included, that are on the new level."""
@@ -113,7 +114,7 @@ def _logs(rounds: tuple[float, ...]) -> tuple[float, float]:
 
 
 def night_noise(nights: Sequence[Sequence[float]]) -> Noise:
-    """The noise from night to night that baseline nights show, moderated by the prior.
+    """The noise from night to night, estimated from the baseline nights and moderated by the prior.
 
     Args:
         nights: rounds of each night, all positive; at least one night.
@@ -138,7 +139,7 @@ def decide(
     figures: int = 1,
     level: slice = ALL_NIGHTS,
 ) -> Decision:
-    """Hold tonight, and the nights before it, against the baseline nights of the series.
+    """Compare tonight, and the last nights before it, with the baseline nights of the series.
 
     Args:
         earlier: the nights of the series before tonight, oldest first.
@@ -166,7 +167,7 @@ def decide(
             break
         joined = [place for place in range(len(means) - recent) if held[place].joins]
         before, levels = joined[-LONGEST:], joined[level][-LONGEST:]
-        # A few nights cannot be a yardstick for more of them.
+        # A baseline needs at least as many nights as the window that it is compared with.
         if not before or (recent > 1 and len(before) < min(recent, 2 * YOUNG_NIGHTS)):
             continue
         noise = night_noise([held[place].rounds for place in before])
@@ -205,11 +206,11 @@ def still_regressed(
     threshold: float,
     figures: int = 1,
 ) -> Decision:
-    """Judge tonight while a confirmed regression is open: mended, or still on the new level?
+    """Decide whether an open, confirmed regression is fixed or still on the new level.
 
-    The last j nights (tonight included) are compared under two hypotheses, the baseline's level and the level of the
-    nights of the regression before them, by the ratio of their likelihoods. The regression is mended where the old
-    level is likelier by MENDED_ODDS for some j. One lucky night of a small regression cannot reach that.
+    The likelihood of the last j nights (tonight included) is computed under two hypotheses: the baseline's level, and
+    the level of the regression's nights before them. The regression is fixed if the old level is likelier by FIXED_ODDS
+    for some j. One lucky night of a small regression cannot reach that.
 
     Args:
         baseline: rounds of the baseline nights before the regression.
@@ -232,7 +233,7 @@ def still_regressed(
         lost = max(float(losses[:-recent].mean()), limit)
         last = losses[-recent:]
         odds = float(((last - lost) ** 2 - last**2).sum()) / (2 * noise.sd**2)
-        if odds > math.log(MENDED_ODDS):
+        if odds > math.log(FIXED_ODDS):
             return _describe(-float(last.mean()), half, noise, max(limit, half), nights, recent)
     return _describe(-float(losses.mean()), half, noise, max(limit, half), nights, len(losses), "regression")
 
@@ -240,9 +241,9 @@ def still_regressed(
 def decide_side_by_side(
     baseline: Sequence[float], tonight: Sequence[float], *, higher_is_better: bool, threshold: float, figures: int = 1
 ) -> Decision:
-    """Hold one engine against another that ran tonight, interleaved: Welch's test on the logarithms of the rounds.
+    """Compare one engine with another that ran tonight, interleaved: Welch's test on the logarithms of the rounds.
 
-    Both share what differs from night to night, so the round is the unit.
+    Both share tonight's conditions, so the round is the unit.
     """
     if min(len(baseline), len(tonight)) < FEWEST_ROUNDS:
         return Decision("not judged", None, None, None, f"needs {FEWEST_ROUNDS} rounds of each engine")
@@ -267,7 +268,7 @@ def decide_side_by_side(
 def confirmed(first: Decision, second: Decision, pooled: Decision, threshold: float) -> bool:
     """Whether a second measurement confirms the first.
 
-    Both together must fail the gate, and the second alone must lose at least half of the threshold: one wild first
-    measurement cannot carry the pair.
+    Both together must fail the gate, and the second alone must lose at least half of the threshold, so that an outlier
+    in the first measurement is not enough.
     """
     return first.fails and pooled.fails and second.ratio is not None and second.ratio <= 1 - threshold / 2

@@ -1,4 +1,4 @@
-"""An interval, and an estimate with Student's t: what most comparisons of means come to."""
+"""An interval, and an estimate with Student's t, which most comparisons of means use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def z_of(confidence: float) -> float:
 
 
 _NO_SPREAD = 1e-12
-"""Below this standard error the values are equal but for rounding."""
+"""Below this standard error the values are equal, apart from rounding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Shares of right answers: of one engine, and paired between two on the same problems. Each formula has its source."""
+"""Statistics of shares of right answers: of one engine, and paired between two engines on the same problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EQUIVALENCE_CONFIDENCE = 0.90
 """Two one-sided tests at 5% each are the 90% interval inside the margin (Schuirmann 1987)."""
 
 _FAR = 1e6
-"""Stands for an infinite score, so that the search for a root has numbers at both ends."""
+"""Replaces an infinite score, so that the root search has finite values at both ends."""
 
 
 def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
@@ -33,7 +33,7 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
 
 
 def mcnemar_p(only_candidate: int, only_baseline: int) -> float:
-    """Exact two-sided McNemar: a binomial test of the discordant problems against one half; 1.0 where none is."""
+    """Exact two-sided McNemar: a binomial test of the discordant problems against one half; 1.0 without any."""
     discordant = only_candidate + only_baseline
     if discordant == 0:
         return 1.0
@@ -119,15 +119,15 @@ def discordance(only_candidate: int, only_baseline: int, n: int) -> float:
 
 
 def _power_z(level: float) -> float:
-    """z(1 - level) + z(1 - 0.2 / 2): for a claim at `level` a side that succeeds in 80% where nothing differs."""
+    """z(1 - level) + z(1 - 0.2 / 2): each side tests at `level`, and both succeed in 80% where nothing differs."""
     return float(special.ndtri(1 - level) + special.ndtri(0.9))
 
 
 def needed_n(share_discordant: float, margin: float, level: float = 0.05) -> int:
-    """How many problems an equivalence claim needs: it then succeeds in 80% of cases where nothing differs."""
+    """The number of problems with which an equivalence claim succeeds in 80% of cases where nothing differs."""
     return math.ceil(_power_z(level) ** 2 * share_discordant / margin**2)
 
 
 def settled_margin(share_discordant: float, n: int, level: float = 0.05) -> float:
-    """The smallest margin within which n problems are likely (80%) to show equivalence; the reverse of `needed_n`."""
+    """The smallest margin at which n problems show equivalence in 80% of cases; the inverse of `needed_n`."""
     return _power_z(level) * math.sqrt(share_discordant / n)

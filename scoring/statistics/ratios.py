@@ -1,4 +1,4 @@
-"""Ratios of two engines' figures. Between rounds the round is the unit; within one round the requests are resampled."""
+"""Ratios of two engines' figures. The round is the unit; with a single round, its requests are resampled."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Floats = NDArray[np.float64]
 
 BOOTSTRAP_DRAWS = 2000
 EXACT_BOOTSTRAP_FROM = 500
-"""From this many values on nothing is drawn value by value: see `bootstrap_quantile` and `bootstrap_mean`."""
+"""From this many values on, a closed form replaces resampling: see `bootstrap_quantile` and `bootstrap_mean`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRatio(StudentEstimate):
-    """The logarithm of a ratio, as rounds show it."""
+    """The logarithm of a ratio, estimated from rounds."""
 
     @property
     def ratio(self) -> float:
         return math.exp(self.estimate)
 
     def ratio_interval(self, confidence: float = 0.95) -> Interval:
-        """Of the ratio itself."""
+        """The interval of the ratio itself."""
         interval = self.interval(confidence)
         return Interval(math.exp(interval.low), math.exp(interval.high))
 
@@ -37,12 +37,12 @@ def welch(
 ) -> LogRatio:
     """Welch's t on the logarithms of rounds, numerator / denominator (Welch 1947, Biometrika 34:28).
 
-    `blur` is a variance of the logarithm of the ratio that all rounds share, and that more rounds do not make smaller.
+    `blur` is an extra variance of the logarithm of the ratio. All rounds share it, so more rounds do not reduce it.
     `opposition` (see there) adds the covariance of the two sides: to the variance of their difference, and to the
     variance of that estimate, from which the degrees of freedom follow (Satterthwaite 1946, Biometrics 2:110).
 
-    The same as `scipy.stats.ttest_ind(equal_var=False)`, which takes thirty times as long: a report has some 150
-    ratios, and the simulations of benchmarks/false_claims.py some millions.
+    Equals `scipy.stats.ttest_ind(equal_var=False)`, which takes thirty times as long: a report has about 150 ratios,
+    and the simulations of benchmarks/false_claims.py millions.
 
     Raises:
         ValueError: fewer than two rounds on a side, or a figure that is not positive.
@@ -59,12 +59,12 @@ def welch(
 
 
 def opposition(figures: Iterable[tuple[Sequence[float], Sequence[float]]]) -> float:
-    """By what share the variance of a difference grows because two engines move against each other in a round, 0 to 1.
+    """The share (0 to 1) by which the variance of a difference grows when two engines vary against each other.
 
-    Welch's test takes the engine processes of a round for independent. Where one is fast when the other is slow (a
-    common budget of power or heat), the difference varies more: by -2 cov(a, b) / (var(a) + var(b)). Three rounds of
-    one figure cannot show that, so it is the mean over all figures of a run. Where engines move together the interval
-    is too wide; it is not made narrower.
+    Welch's test assumes that the engine processes of a round are independent. If one is fast when the other is slow (a
+    common limit of power or heat), their difference varies more: by -2 cov(a, b) / (var(a) + var(b)). Three rounds of
+    one figure cannot show this, so the share is the mean over all figures of a run. If engines vary together, the
+    interval is too wide; it is not narrowed.
 
     Args:
         figures: the rounds of two engines for each figure, round by round in the same order, all positive.
@@ -80,29 +80,29 @@ def opposition(figures: Iterable[tuple[Sequence[float], Sequence[float]]]) -> fl
 
 
 def grid_blur(numerator: float | None, denominator: float | None) -> float:
-    """The variance that coarse levels give to the logarithm of a ratio of two capacities.
+    """The variance of the logarithm of a ratio of two capacities that comes from the width of their brackets.
 
     Args:
-        numerator: width of its bracket as a logarithm, log(fails / passes); None: a figure that is not searched.
+        numerator: width of its bracket as a logarithm, log(fails / passes); None for figures without a bracket.
         denominator: the same.
 
-    Each true value lies anywhere in its bracket (uniformly: variance width^2 / 12), above the level that passes by half
-    a width in the mean, which cancels where both brackets are equally wide. Twice that variance is taken, so that two
-    neighbouring levels never count as different: their true values may differ by nothing.
+    The true value is uniform in its bracket (variance width^2 / 12), on average half a width above the level that
+    passes; this bias cancels where both brackets are equally wide. The variance is doubled, so that two neighbouring
+    levels never count as different: their true values may be equal.
     """
     a, b = numerator or 0.0, denominator or 0.0
     return (a * a + b * b) / 6 + ((a - b) / 2) ** 2
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """The mean on the logarithm, of positive values: the mean of ratios, whichever way they are taken."""
+    """The geometric mean of positive values; the mean of inverse ratios is then the inverse of their mean."""
     if len(values) == 1:
-        return values[0]  # to the last digit
+        return values[0]  # without rounding
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
 def geometric_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Student's interval of the geometric mean of rounds; None for a single one or a value that has no logarithm."""
+    """Student's interval of the geometric mean of rounds; None for a single round or a value of 0 or less."""
     if len(values) < 2 or min(values) <= 0:
         return None
     logs = np.log(values)
@@ -113,8 +113,8 @@ def geometric_interval(values: Sequence[float], confidence: float = 0.95) -> Int
 def bootstrap_quantile(values: Floats, quantile: float, rng: np.random.Generator) -> Floats:
     """`BOOTSTRAP_DRAWS` resampled quantiles of one round's requests (Efron 1979).
 
-    For many values the resampled order statistic is drawn through its rank: the uniform order statistic of rank k of n
-    is Beta(k, n - k + 1), so nothing has to be sorted again.
+    For many values the rank of the resampled order statistic is drawn: the uniform order statistic of rank k of n
+    is Beta(k, n - k + 1), so the values are sorted only once.
     """
     ordered = np.sort(values)
     n = len(ordered)
@@ -127,10 +127,10 @@ def bootstrap_quantile(values: Floats, quantile: float, rng: np.random.Generator
 
 
 def bootstrap_mean(values: Floats, rng: np.random.Generator, weights: Floats | None = None) -> Floats:
-    """Resampled means, or with weights resampled ratios sum(values) / sum(weights), of one round's requests.
+    """Resampled means of one round's requests; with weights, resampled ratios sum(values) / sum(weights).
 
-    For many values the resampled mean is normal around the point (central limit theorem), and a ratio's spread is that
-    of its residuals values - ratio * weights (Cochran 1977, 2.11), so that nothing has to be drawn value by value.
+    For many values the resampled mean is normal around the point estimate (central limit theorem), and a ratio's spread
+    is that of its residuals values - ratio * weights (Cochran 1977, 2.11), so single values need not be drawn.
     """
     n = len(values)
     below = np.ones(n) if weights is None else weights
@@ -143,7 +143,7 @@ def bootstrap_mean(values: Floats, rng: np.random.Generator, weights: Floats | N
 
 
 def percentile_interval(draws: Floats, confidence: float = 0.95) -> Interval:
-    """The middle of a bootstrap distribution."""
+    """The central `confidence` of a bootstrap distribution."""
     tail = 50 * (1 - confidence)
     low, high = np.percentile(draws, [tail, 100 - tail])
     return Interval(float(low), float(high))

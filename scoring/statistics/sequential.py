@@ -1,10 +1,10 @@
-"""`rounds = "auto"`: look at the figures after every round, and stop when all are decided, without more false alarms.
+"""`rounds = "auto"`: tests the figures after every round and stops when all are decided, at the same error rate.
 
-Group-sequential bounds: of the error of each figure only a share may be spent by each look (Lan & DeMets 1983,
+Group-sequential bounds: each look may spend only a share of a figure's error (Lan & DeMets 1983,
 Biometrika 70:659, with their Pocock-type function). The bounds come from the recursive integration of Armitage,
 McPherson & Rowe (1969, J. R. Stat. Soc. A 132:235), and are used as significance levels of the t tests (Jennison &
-Turnbull 2000, Group Sequential Methods, 4.4). Over the figures the error is handed on as Holm does (Maurer & Bretz
-2013, Stat. Biopharm. Res. 5:311): a figure that is decided stays so, and the others share its error.
+Turnbull 2000, Group Sequential Methods, 4.4). Decided figures pass their error to the others as in Holm's procedure
+(Maurer & Bretz 2013, Stat. Biopharm. Res. 5:311), and stay decided.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scoring.statistics.verdict import Evidence, Judgement, Outcome
 Floats = NDArray[np.float64]
 
 _GRID = 200
-"""Points of the integration over the z of a look; the published bounds come out to four digits."""
+"""Points of the integration over the z of a look; reproduces the published bounds to four digits."""
 
 
 def spent(share: float, error: float) -> float:
@@ -34,18 +34,18 @@ def spent(share: float, error: float) -> float:
 
 @cache
 def nominal_levels(error: float, looks: tuple[int, ...], most: int = MOST_ROUNDS) -> tuple[float, ...]:
-    """The two-sided significance level of each look, so that all looks together have this error.
+    """The two-sided significance level of each look, such that all looks together have the given error.
 
     Args:
         error: of one figure over all looks, two-sided.
-        looks: the rounds after which the figure is looked at, rising.
+        looks: the rounds after which the figure is tested, ascending.
         most: the round at which all error is spent.
     """
     levels: list[float] = []
     grid = weights = density = np.empty(0)
     before, spent_before = 0, 0.0
     for look in looks:
-        # The score process S = z sqrt(n) has independent normal increments of variance 1 a round.
+        # The score process S = z sqrt(n) has independent normal increments of variance 1 per round.
         allowed = spent(look / most, error) - spent_before
         spent_before += allowed
         if not before:
@@ -66,7 +66,7 @@ def nominal_levels(error: float, looks: tuple[int, ...], most: int = MOST_ROUNDS
 
 
 def _bound(grid: Floats, mass: Floats, before: int, look: int, allowed: float) -> float:
-    """The z beyond which the process first comes at this look with just the allowed probability."""
+    """The z that the process exceeds for the first time at this look with exactly the allowed probability."""
     step = math.sqrt(look - before)
 
     def crossing(bound: float) -> float:
@@ -87,7 +87,7 @@ def _simpson(points: Floats) -> Floats:
 
 
 class SequentialFamily:
-    """The deciding figures of a run that is looked at after every round: call `look` with the evidence so far."""
+    """The deciding figures of a run that is tested after every round: call `look` with the evidence so far."""
 
     def __init__(self, size: int, error: float = FAMILY_ERROR, most: int = MOST_ROUNDS) -> None:
         self.size, self.error, self.most = size, error, most
@@ -101,9 +101,9 @@ class SequentialFamily:
         return all(outcome != "inconclusive" for outcome in self.outcomes)
 
     def look(self, rounds: int, figures: Sequence[tuple[Evidence, float] | None]) -> list[Judgement | None]:
-        """Judge every figure after so many rounds; what was decided before stays.
+        """Judge every figure after `rounds` rounds; earlier decisions stay.
 
-        `figures` has each figure's evidence and margin, or None where a figure is not known (yet).
+        `figures` has each figure's evidence and margin, or None where a figure is (still) unknown.
         """
         look = min(rounds, self.most) - FEWEST_ROUNDS
         known = [(index, *figure) for index, figure in enumerate(figures) if figure is not None]
@@ -132,7 +132,7 @@ class SequentialFamily:
         return self.judgements
 
     def _step(self, rejected: set[int], p_values: dict[int, float], look: int, sides: int) -> None:
-        """Holm at one look: each rejection hands its error on to the claims that are still open."""
+        """Holm at one look: each rejection passes its error to the claims that are still open."""
         for index in sorted((i for i in p_values if i not in rejected), key=lambda i: p_values[i]):
             if p_values[index] > self._level(rejected, look, sides):
                 break
@@ -141,7 +141,7 @@ class SequentialFamily:
     def _level(self, rejected: set[int], look: int, sides: int) -> float:
         """The significance level of a look (0 is the first) for a claim still open; one-sided for `sides` = 1."""
         share = self.error / max(1, self.size - len(rejected))
-        # The levels of the looks to come do not change those before: one list serves every look.
+        # Later looks do not change the levels of earlier ones, so one list serves every look.
         levels = nominal_levels(share * (2 / sides), tuple(range(FEWEST_ROUNDS, self.most + 1)), self.most)
         return levels[look] * (sides / 2)
 
@@ -149,15 +149,15 @@ class SequentialFamily:
 def needed_rounds(
     evidence: Evidence, rounds: int, margin: float, level: float, equivalence_level: float, most: int = 99
 ) -> int | None:
-    """With how many rounds in all this figure would be decided, at today's ratio and spread; None beyond `most`.
+    """The total number of rounds that would decide this figure, at its present ratio and spread; None beyond `most`.
 
     Args:
-        evidence: the figure as `rounds` rounds show it; its standard error shrinks with the root of the rounds.
-        rounds: done so far, on each side.
+        evidence: the figure after `rounds` rounds; its standard error shrinks with the square root of the rounds.
+        rounds: measured so far, on each side.
         margin: of equivalence, on the scale of the evidence.
         level: of the two-sided test of a difference.
         equivalence_level: of each one-sided test of equivalence.
-        most: the largest answer worth giving.
+        most: the largest useful answer.
     """
     interval = evidence.interval(0.95)
     if interval is None:

@@ -1,9 +1,8 @@
-"""The verdict: different, equivalent or inconclusive, decided for all deciding figures of a report together.
+"""Decides all deciding figures of a report together: different, equivalent or inconclusive.
 
-A figure brings evidence: an interval, and the p-values of the two claims that can be made of it. "Different" rejects
-that both engines are alike; "equivalent" rejects that they differ by the margin or more (two one-sided tests,
-Schuirmann 1987). Each kind of claim is a family of its own: in at most 5% of reports is any difference wrong, and in at
-most 5% any equivalence.
+The evidence of a figure is an interval and the p-values of two claims. "Different" rejects that both engines are equal;
+"equivalent" rejects that they differ by the margin or more (two one-sided tests, Schuirmann 1987). Each kind of claim
+is a separate family: at most 5% of reports have a wrong difference, and at most 5% a wrong equivalence.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ Outcome = Literal["above", "below", "equivalent", "inconclusive"]
 
 
 class Evidence(Protocol):
-    """What one comparison shows of a difference (of logarithms for a ratio, of shares for answers)."""
+    """The evidence of one comparison for a difference (of logarithms for a ratio, of shares for answers)."""
 
     @property
     def estimate(self) -> float:
-        """The difference, candidate - baseline; above 0 the candidate is the better one."""
+        """The difference, candidate - baseline; above 0 the candidate is better."""
 
     def interval(self, confidence: float) -> Interval | None:
-        """Two-sided interval of the difference; None where none can be given."""
+        """Two-sided interval of the difference; None where there is none."""
 
     def p_difference(self) -> float:
         """p-value of "there is no difference"."""
@@ -44,10 +43,10 @@ class Judgement:
 
     outcome: Outcome
     interval: Interval | None
-    """The interval at the level at which the difference was judged: it excludes 0 where the outcome says so."""
+    """The interval at the level at which the difference was judged: it excludes 0 if the outcome is a difference."""
     confidence: float
     p_adjusted: float
-    """Of the difference, over the family."""
+    """p-value of the difference, adjusted for the family."""
     equivalence_level: float
     """The level of each one-sided test of equivalence."""
 
@@ -55,7 +54,7 @@ class Judgement:
 def judge(family: Sequence[tuple[Evidence, float]], error: float = FAMILY_ERROR) -> list[Judgement]:
     """Judge all comparisons that decide a report, each with its margin of equivalence.
 
-    Equivalence comes first: a difference that is shown, and lies inside the margin, makes no engine faster.
+    Equivalence comes first: a proven difference inside the margin does not make an engine faster.
     """
     differences = holm([evidence.p_difference() for evidence, _ in family], error)
     equivalences = holm([evidence.p_equivalence(margin) for evidence, margin in family], error)

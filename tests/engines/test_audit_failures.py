@@ -147,7 +147,8 @@ def test_a_context_split_among_slots_is_void_and_names_the_context_of_a_slot(lla
     found = run(profile(tmp_path / "run", [SPLIT + llama_server], cell, prompts=[long], top=top))
     assert found.exit_code == 3
     assert found.first_line.lstrip("# ").startswith("VOID")
-    assert found.finding("context per slot", "plain") == ("fail", "each slot has 1,024 tokens; the profile asks for 4,096")
+    evidence = "each slot has 1,024 tokens; the profile asks for 4,096"
+    assert found.finding("context per slot", "plain") == ("fail", evidence)
     status, evidence = found.finding("not cut at the context", "plain", CELL)
     assert status == "fail"
     assert evidence.endswith("(finish=length), 128 were allowed; each slot has 1,024 tokens of context")
