@@ -86,7 +86,7 @@ def grade_capture(capture: Capture, prompts: Mapping[str, tasks.Prompt], keys: S
             outcomes[key] = Outcome(False, False, None, "none", False, finish, kind, text, reasoning)
             continue
         prompt = prompts[key[0]]
-        calls = capture.tool_calls.get(found, [])
+        calls = capture.tool_calls.get(row, [])
         judged = judge(prompt, Reply(text, finish, calls))
         outcomes[key] = Outcome(
             judged.correct,
