@@ -242,8 +242,18 @@ def _speed_cell(users: int, workload: str, seconds: float, output_tokens: int, f
 def _context(asked: Asked, workloads: Mapping[str, Values], output_tokens: int) -> int:
     """Tokens per slot that the longest prompt and its answer need, in steps of 256."""
     tokens = _longest_prompt(asked, workloads) + output_tokens
-    needed = TEMPLATE_TOKENS + max(tokens, 2 * ANSWER_TOKENS if asked.answers else 0)
+    answers = [2 * ANSWER_TOKENS, *(_longest_own(task) + ANSWER_TOKENS for task, _ in asked.answers)]
+    needed = TEMPLATE_TOKENS + max(tokens, *(answers if asked.answers else [0]))
     return math.ceil(needed / 256) * 256
+
+
+def _longest_own(task: str) -> int:
+    """Tokens of the longest prompt, at most, of a task of our own whose requests hold tools or a schema; else 0."""
+    if tasks.TASKS[task].data_set is not None:
+        return 0
+    prompts = [prompt for prompt in tasks.load_prompts(task) if prompt.request]
+    texts = [json.dumps([prompt.messages, (prompt.request or {}).get("tools")]) for prompt in prompts]
+    return math.ceil(max(map(len, texts), default=0) / CHARS_PER_TOKEN)
 
 
 def _longest_prompt(asked: Asked, workloads: Mapping[str, Values]) -> int:

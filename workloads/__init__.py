@@ -12,6 +12,7 @@ import pkgutil
 from pathlib import Path
 
 from workloads import tasks
+from workloads.choice_sets import read_choice_file
 from workloads.problem_sets import TaskError, default_data_dir
 from workloads.prompts import MEASURE, WARMUP, Message, Prompt, read_prompts, to_lines, write_prompts
 from workloads.subsets import subset, subset_label
@@ -63,7 +64,7 @@ def load_prompts(
 
     Args:
         workload: a task of `TASKS`, or the path of a JSONL file.
-        seed: what perf prompts are drawn from; nothing else depends on it.
+        seed: what perf prompts are drawn from, and choices shuffled by; nothing else depends on it.
         data_dir: where `fetch` put the public sets; default `workloads.default_data_dir()`.
         few_shot: how many worked examples of our own come before each problem of a graded task.
         count: how many measured perf prompts; the default is more than most runs ask.
@@ -76,15 +77,15 @@ def load_prompts(
         taking = ", ".join(name for name, known in TASKS.items() if known.graded and known.takes_examples)
         raise TaskError(f"{workload}: worked examples (few-shot) go with graded problems only ({taking})")
     if task is None:
-        return _user_file(workload)
+        return _user_file(workload, seed)
     options = Options(seed, data_dir, few_shot, count)
     return task.load(options) + task.warmup(options)
 
 
-def _user_file(path: str) -> list[Prompt]:
+def _user_file(path: str, seed: int) -> list[Prompt]:
     if not Path(path).exists():
         raise TaskError(f"{path}: no such prompts file, and no task of that name ({', '.join(TASKS)})")
-    prompts = read_prompts(Path(path))
+    prompts = read_choice_file(Path(path), seed) or read_prompts(Path(path))
     if any(prompt.pool == WARMUP for prompt in prompts):
         return prompts
     return prompts + warmup_problems(Options())

@@ -20,7 +20,7 @@ from urllib.request import getproxies
 
 from records import write_json, write_text
 from workloads import DATA_SETS
-from workloads.problem_sets import DataSet, Source, TaskError, check, default_data_dir, fetch_note, to_problem
+from workloads.problem_sets import DataSet, Source, TaskError, check, default_data_dir, fetch_note
 
 Row = dict[str, Any]
 Load = Callable[[Source, str | None], Iterable[Row]]
@@ -51,9 +51,9 @@ def fetch(
     """Bring a set to `data_dir`/<task>.jsonl, checked, and note its hash beside it.
 
     Args:
-        task: gsm8k or aime2025.
+        task: one of `workloads.DATA_SETS`.
         data_dir: default `workloads.default_data_dir()`.
-        source_file: a local copy to import (JSONL, JSON or Parquet) instead of the hub.
+        source_file: a local copy to import (JSONL, JSON, CSV or Parquet) instead of the hub.
         force: fetch also where a good copy is there already.
         load: how a source is loaded; default is `datasets.load_dataset`.
 
@@ -122,7 +122,7 @@ def _imported(data_set: DataSet, file: Path) -> list[Row]:
         raise TaskError(f"{file}: no such file to import {data_set.name} from")
     import datasets
 
-    builder = "parquet" if file.suffix == ".parquet" else "json"
+    builder = {".parquet": "parquet", ".csv": "csv"}.get(file.suffix, "json")
     with tempfile.TemporaryDirectory() as cache, _quiet():
         try:
             rows = list(datasets.load_dataset(builder, data_files=str(file), split="train", cache_dir=cache))
@@ -150,13 +150,12 @@ def _quiet() -> Iterator[None]:
 
 
 def _check(data_set: DataSet, rows: list[Row], where: str) -> None:
-    problems = [to_problem(row, i, data_set.name, f"{where}, row {i + 1}") for i, row in enumerate(rows)]
-    check(data_set, problems, where)
+    check(data_set, [data_set.problem(row, i, f"{where}, row {i + 1}") for i, row in enumerate(rows)], where)
 
 
 def _keep(path: Path, data_set: DataSet, rows: list[Row], revision: str | None, source: str) -> FetchResult:
     """Write the copy, then its note; a reader sees the old copy or the whole new one."""
-    content = "".join(json.dumps(_kept(row)) + "\n" for row in rows)
+    content = "".join(json.dumps(_kept(data_set, row)) + "\n" for row in rows)
     result = FetchResult(path, len(rows), hashlib.sha256(content.encode()).hexdigest(), revision, source, fetched=True)
     note = path.with_suffix(".fetch.json")
     try:
@@ -169,9 +168,17 @@ def _keep(path: Path, data_set: DataSet, rows: list[Row], revision: str | None, 
     return result
 
 
-def _kept(row: Row) -> Row:
+_COLUMNS = ("id", "question", "problem", "answer")
+_COLUMNS_OF_CHOICES = (
+    *("question_id", "question", "options", "answer", "category", "Record ID", "Question", "Correct Answer"),
+    *("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3", "id", "choices"),
+)
+
+
+def _kept(data_set: DataSet, row: Row) -> Row:
     """The columns that are read, under the set's own names."""
-    return {name: row[name] for name in ("id", "question", "problem", "answer") if row.get(name) is not None}
+    columns = _COLUMNS_OF_CHOICES if data_set.choices else _COLUMNS
+    return {name: row[name] for name in columns if row.get(name) is not None}
 
 
 def _present(path: Path) -> FetchResult | None:

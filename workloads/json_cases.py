@@ -36,7 +36,11 @@ def _array(items: Schema) -> Schema:
     return {"type": "array", "items": items, "minItems": 1, "maxItems": 4}
 
 
-_TEXT, _WHOLE, _NUMBER, _YES = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
+# With limits, so that an engine that obeys the schema comes to an end whatever the model says.
+_TEXT: Schema = {"type": "string", "maxLength": 40}
+_WHOLE: Schema = {"type": "integer", "minimum": 0, "maximum": 1000}
+_NUMBER: Schema = {"type": "number"}
+_YES: Schema = {"type": "boolean"}
 
 
 def _order(r: random.Random) -> tuple[str, Any]:
@@ -102,7 +106,7 @@ _KINDS: dict[str, tuple[Schema, Callable[[random.Random], tuple[str, Any]]]] = {
             title=_TEXT,
             minutes=_object(prepare=_WHOLE, cook=_WHOLE),
             vegetarian=_YES,
-            note={"type": ["string", "null"]},
+            note={"type": ["string", "null"], "maxLength": 40},
         ),
         _recipe,
     ),

@@ -42,15 +42,30 @@ class DataSet:
     rows: int
     golds: tuple[int, ...] | None = None
     """Every gold, in the set's own order, where the set is small enough to list."""
+    choices: bool = False
+    """Whether its problems have choices (`workloads.choice_sets`)."""
+
+    def problem(self, row: Any, index: int, where: str) -> Problem:
+        """Take one row of any copy of the set; `index` (from 0) names a row that has no id.
+
+        Raises:
+            TaskError: the row cannot be used.
+        """
+        if not self.choices:
+            return to_problem(row, index, self.name, where)
+        from workloads.choice_sets import to_choice_problem
+
+        return to_choice_problem(row, index, self.name, where)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem with its gold as a plain integer, such as "-3" or "70000"."""
+    """One problem with its gold: a plain integer, such as "-3" or "70000", or the letter of one of its choices."""
 
     id: str
     text: str
     gold: str
+    choices: tuple[str, ...] = ()
 
 
 def default_data_dir() -> Path:
@@ -97,7 +112,7 @@ def fetch_note(path: Path) -> dict[str, Any]:
 
 
 def parse_problems(data_set: DataSet, content: bytes, where: str) -> list[Problem]:
-    """Parse JSONL rows with `question` or `problem`, `answer`, and perhaps `id`, and check the set as a whole.
+    """Parse JSONL rows (`question` or `problem`, `answer`, perhaps `id` and choices), and check the set as a whole.
 
     Raises:
         TaskError: a row can't be used, or this is not the set it should be; the message names file and line.
@@ -110,7 +125,7 @@ def parse_problems(data_set: DataSet, content: bytes, where: str) -> list[Proble
             row = json.loads(line)
         except ValueError as error:
             raise TaskError(f"{where}:{number}: not JSON: {error}") from None
-        problems.append(to_problem(row, len(problems), data_set.name, f"{where}:{number}"))
+        problems.append(data_set.problem(row, len(problems), f"{where}:{number}"))
     check(data_set, problems, where)
     return problems
 
@@ -164,6 +179,11 @@ def control_character(text: str) -> str | None:
     """The first control character other than newline and tab, as `U+000C`; None if there is none."""
     found = _CONTROL.search(text)
     return f"U+{ord(found[0]):04X}" if found else None
+
+
+def without_controls(text: str) -> str:
+    """The text with a space for each such character, and none around it."""
+    return _CONTROL.sub(" ", text).strip()
 
 
 _INTEGER = re.compile(r"([-+]?)\$?0*(\d{1,30})(?:\.0*)?")

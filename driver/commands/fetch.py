@@ -8,14 +8,21 @@ import click
 
 from driver.errors import BenchError, ExitCode
 
+DEFAULT = ("gsm8k", "aime2025")
+"""What is fetched unless something is named."""
 
-@click.command(name="fetch", short_help="Get GSM8K and AIME 2025, pinned.")
+
+@click.command(name="fetch", short_help="Get GSM8K, AIME 2025 and other sets, pinned.")
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
-@click.option("--from", "source_file", type=click.Path(path_type=Path), help="Import a local copy (JSONL or Parquet).")
+@click.option(
+    "--from", "source_file", type=click.Path(path_type=Path), help="Import a local copy (JSONL, CSV or Parquet)."
+)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Default: ENGINEBENCH_DATA, else the user's cache.")
 @click.option("--force", is_flag=True, help="Fetch again what is there already.")
 def command(workloads: tuple[str, ...], source_file: Path | None, data_dir: Path | None, force: bool) -> int:
-    """Fetch gsm8k and aime2025 (or the WORKLOADs named) at their pinned revisions, check them, and keep their hashes.
+    """Fetch gsm8k and aime2025, or the WORKLOADs named: also mmlu_pro and gpqa_diamond (which needs a token of the hub).
+
+    They are taken at their pinned revisions and checked, and their hashes kept.
 
     Where there is no network, place the files or import them with --from; no later stage needs more than them.
     """
@@ -23,7 +30,7 @@ def command(workloads: tuple[str, ...], source_file: Path | None, data_dir: Path
     from workloads import DATA_SETS, TaskError
     from workloads.fetch import fetch
 
-    names = workloads or tuple(DATA_SETS)
+    names = workloads or DEFAULT
     if unknown := [name for name in names if name not in DATA_SETS]:
         raise BenchError(f"{unknown[0]}: nothing to fetch; there are {', '.join(DATA_SETS)}", ExitCode.USAGE)
     if source_file is not None and len(names) != 1:

@@ -125,7 +125,7 @@ def _most_asked(profile: Profile, workload: str) -> int | None:
 def _origin(source: str) -> dict[str, Any] | None:
     """Where a workload's problems come from: revision and hash of a fetched set, hash of a user's file; else None."""
     path = Path(source)
-    if source.endswith(".jsonl") and path.is_file():
+    if source.endswith((".jsonl", ".json", ".csv")) and path.is_file():
         return {"file": path.name, "sha256": sha256(path)}
     fetched = tasks.default_data_dir() / f"{source.partition('-')[0]}.jsonl"
     return fetch_note(fetched) if fetched.is_file() else None

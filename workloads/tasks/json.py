@@ -8,7 +8,7 @@ from workloads.json_cases import JsonCase, json_cases
 from workloads.prompts import MEASURE, WARMUP, Prompt
 from workloads.task import Options, Task
 
-MAX_TOKENS = 256
+MAX_TOKENS = 512
 
 
 def _prompt(name: str, case: JsonCase, pool: str) -> Prompt:
