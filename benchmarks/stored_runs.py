@@ -1,15 +1,19 @@
-"""Compares stored runs with two trees of this program and lists every figure that differs.
+"""Judges stored runs with two trees of this program and lists every figure that differs.
 
-    python -m benchmarks.stored_runs OLD_TREE RUN...
+    python -m benchmarks.stored_runs OLD_TREE RUN... [--history FILE]
 
-OLD_TREE is another checkout with its own `.venv`. Each run is copied first. Figures that agree to 1e-9 count as equal:
-a sum in another order has other last digits.
+OLD_TREE is another checkout with its own `.venv`. Compared are the figures, answers and failed checks of `compare`, and
+the whole of `score --json`; with --history also the CSV of each profile in it. Runs and history are copied first.
+Figures that agree to 1e-9 count as equal: a sum in another order has other last digits.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -33,6 +37,45 @@ def compared(tree: Path, run: Path) -> dict[str, Any]:
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True)
     comparison: dict[str, Any] = json.loads(done.stdout)
     return comparison
+
+
+def printed(tree: Path, *arguments: str | Path) -> str:
+    """What a command of a tree prints."""
+    command = [str(tree / ".venv/bin/python"), "run_bench.py", *map(str, arguments)]
+    return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout
+
+
+def unequal(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    """Where two JSON values differ, one line each; the version of the grader is named, not compared."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys([*old, *new]):
+            if key != "grader_version":
+                yield from unequal(old.get(key), new.get(key), f"{place}.{key}".lstrip("."))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from unequal(before, after, f"{place}[{number}]")
+    elif not (_equal(old, new) if isinstance(old, float) and isinstance(new, float) else old == new):
+        yield f"{place}: {old} -> {new}"
+
+
+def scores_differ(tree: Path, run: Path) -> Iterator[str]:
+    """Differences of `score --json`."""
+    old, new = (json.loads(printed(each, "score", run, "--json")) for each in (tree, ROOT))
+    yield from (f"score {line}" for line in unequal(old, new))
+
+
+def histories_differ(tree: Path, history: Path, scratch: Path) -> Iterator[str]:
+    """Differences of `history export`, of every profile in the history."""
+    with contextlib.closing(sqlite3.connect(history)) as database:
+        profiles = [name for (name,) in database.execute("SELECT DISTINCT profile FROM run")]
+    for profile in profiles:
+        tables = []
+        for number, each in enumerate((tree, ROOT)):
+            copy = scratch / f"{number}-{profile}.db"
+            shutil.copy(history, copy)
+            tables.append(printed(each, "history", "--history", copy, "export", "--csv", "-", "--profile", profile))
+        if tables[0] != tables[1]:
+            yield f"history of {profile}: the exported tables differ"
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
@@ -67,16 +110,22 @@ def _equal(before: float | None, after: float | None) -> bool:
 
 def main() -> None:
     """Print the differences of every run; exit code 1 where there are any."""
-    tree, *runs = map(Path, sys.argv[1:])
-    found = False
-    for run in runs:
-        with tempfile.TemporaryDirectory() as scratch:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tree", type=Path, metavar="OLD_TREE")
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
+    parser.add_argument("--history", type=Path)
+    options = parser.parse_args()
+    lines = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for run in options.runs:
             copy = Path(scratch) / run.name
             shutil.copytree(run, copy)
-            for line in differences(compared(tree, copy), compared(ROOT, copy)):
-                found = True
-                print(f"{run.name}: {line}")
-    sys.exit(1 if found else 0)
+            both = compared(options.tree, copy), compared(ROOT, copy)
+            lines += [f"{run.name}: {line}" for line in (*differences(*both), *scores_differ(options.tree, copy))]
+        if options.history is not None:
+            lines += histories_differ(options.tree, options.history, Path(scratch))
+    print("\n".join(lines) or "no difference")
+    sys.exit(1 if lines else 0)
 
 
 if __name__ == "__main__":

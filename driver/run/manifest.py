@@ -108,9 +108,8 @@ def _require_same(folder: RunFolder, manifest: JsonObject, profile: Profile, wor
             f"{folder.path}: was begun on another host ({'; '.join(changes)}); start a new run, and compare the two",
             ExitCode.USAGE,
         )
-    # Neither rejected nor reported: the key may have changed since.
-    before, now = (shown_profile(each) for each in (_as_of_today(manifest["profile"]), profile.model_dump(mode="json")))
-    if changed := first_difference(before | {"time": None}, now | {"time": None}):
+    before, now = (_asked(each) for each in (_as_of_today(manifest["profile"]), profile.model_dump(mode="json")))
+    if changed := first_difference(before, now):
         raise BenchError(
             f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
             " or use another --run-id",
@@ -133,6 +132,11 @@ def first_difference(before: Any, now: Any, place: str = "") -> str | None:
     else:
         return None if before == now else f"{place}: was {_short(before)}, is {_short(now)}"
     return next((found for name, a, b in pairs if (found := first_difference(a, b, name))), None)
+
+
+def _asked(profile: JsonObject) -> JsonObject:
+    """What a profile asks for. Its secrets, the rules that judge nights and the time that it may take can change."""
+    return {name: value for name, value in shown_profile(profile).items() if name not in ("gate", "time")}
 
 
 def _as_of_today(profile: JsonObject) -> JsonObject:

@@ -10,6 +10,7 @@ import pytest
 
 from driver.errors import BenchError
 from driver.profile.read import Profile, parse_profile
+from driver.profile.sections import Gate
 from driver.run import manifest as manifests
 from driver.run.manifest import first_difference, open_manifest, profile_sha256
 from driver.run.mode_check import refuse_changed
@@ -63,6 +64,14 @@ def test_a_key_that_an_earlier_version_did_not_know_is_no_difference(tmp_path: P
     del manifest["profile"]["error_limit"], manifest["profile"]["engines"][0]["slots"]
     write_json(folder.manifest, manifest)
     assert open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)["resumed_utc"]
+
+
+def test_the_rules_that_judge_nights_may_change_before_a_run_is_finished(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)
+    with_a_record(tmp_path)
+    judged = profile().model_copy(update={"gate": Gate(threshold=0.5)})
+    assert open_manifest(folder, judged, tmp_path / "p.toml", WORKLOADS)["resumed_utc"]
 
 
 def with_key(key: str) -> Profile:
