@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NIGHTS, CELLS, ROUNDS, THRESHOLD = 60, 10, 5, 0.03
 METRICS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 ROUND_NOISE, NIGHT_NOISE, WEEKLY_CYCLE = 0.02, 0.01, 0.01
-MENDED_AFTER = 25
+FIXED_AFTER = 25
 ENGINES = ("llama", "xserv")
 STORY_NIGHTS, STORY_NIGHT_NOISE = 42, 0.005
 PROFILE = """
@@ -77,8 +77,8 @@ Loss = Callable[[int, int], float]
 
 
 def step(share: float) -> Loss:
-    """A loss that begins at once and is mended MENDED_AFTER nights later."""
-    return lambda night, first: share if first <= night < first + MENDED_AFTER else 0.0
+    """A loss that begins at once and is fixed FIXED_AFTER nights later."""
+    return lambda night, first: share if first <= night < first + FIXED_AFTER else 0.0
 
 
 def gain(share: float) -> Loss:
@@ -177,14 +177,14 @@ def report(name: str, histories: list[Simulated]) -> dict[str, float]:
     delay = [next((n - first for n in nights if n >= first), None) for first, nights in figures]
     if name.startswith("step"):
         held = [
-            all(n in nights for n in range(first + wait, first + MENDED_AFTER))
+            all(n in nights for n in range(first + wait, first + FIXED_AFTER))
             for (first, nights), wait in zip(figures, delay, strict=True)
-            if wait is not None and wait < MENDED_AFTER
+            if wait is not None and wait < FIXED_AFTER
         ]
-        after = [sum(n >= first + MENDED_AFTER for n in nights) for first, nights in figures]
+        after = [sum(n >= first + FIXED_AFTER for n in nights) for first, nights in figures]
         for limit in (1, 2, 3, 5):
             result[f"found within {limit}"] = share([wait is not None and wait < limit for wait in delay])
-        result |= {"red until mended": share(held), "red nights after the fix": sum(after) / len(after)}
+        result |= {"red until fixed": share(held), "red nights after the fix": sum(after) / len(after)}
     elif name == "creep":
         for lost in (3, 4, 5):
             limit = math.floor(math.log(1 - lost / 100) / math.log(1 - 0.003))
@@ -206,9 +206,9 @@ TRUTHS: dict[str, Loss] = {
 MUST = {
     ("quiet", "false red nights"): (0.0, 0.01),
     ("step 5%", "found within 3"): (0.80, 1.0),
-    ("step 5%", "red until mended"): (0.995, 1.0),
+    ("step 5%", "red until fixed"): (0.995, 1.0),
     ("step 8%", "found within 3"): (0.98, 1.0),
-    ("step 8%", "red until mended"): (0.995, 1.0),
+    ("step 8%", "red until fixed"): (0.995, 1.0),
     ("creep", "found before 5% is lost"): (0.80, 1.0),
     ("gain", "red after the gain"): (0.0, 0.01),
 }

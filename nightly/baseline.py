@@ -1,4 +1,4 @@
-"""The baseline of a figure: the earlier nights of its series, and which of them it may be held against."""
+"""Chooses the baseline of a figure: the earlier nights of its series with which tonight may be compared."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from nightly.history.series import breaks_between
 from nightly.history.store import GateRow, History, RunInfo
 
 ESTABLISHED = 7
-"""An improvement that lasts so many nights becomes the level that later nights are held against."""
+"""An improvement that lasts this many nights becomes the level of the baseline."""
 
 FAILING = ("regression", "missing", "suspected")
 """Verdicts that fail a night."""
 
 _NO_NEWS = ("missing", "suspected", "not judged")
-"""Verdicts that say nothing about whether an open regression is mended."""
+"""Verdicts that do not show whether an open regression is fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The earlier nights of one engine's cell that tonight may be compared with, oldest first.
+    """The earlier nights of one engine's cell with which tonight may be compared, oldest first.
 
-    `why_none` says why there is none. `broken` says that tonight begins a new series, and why.
+    `why_none` says why there is none. `broken` is true if tonight begins a new series.
     """
 
     nights: tuple[RunInfo, ...] = ()
     gates: Mapping[tuple[str, str], GateRow] = field(default_factory=dict)
-    """(run id, metric) -> what that night said of the figure."""
+    """(run id, metric) -> that night's decision on the figure."""
     why_none: str = ""
     broken: bool = False
 
@@ -36,8 +36,7 @@ class Earlier:
 def earlier_nights(history: History, choice: Choice, tonight: RunInfo, engine: str, cell: str) -> Earlier:
     """Find the earlier nights of the same profile, series and engine.
 
-    A pin ends what came before it: nothing looks further back than the newest pin. That is how a slower level that is
-    accepted becomes the new normal.
+    Nights before the newest pin are ignored. So pinning a night on a slower level accepts that level.
     """
     before = [
         run
@@ -67,12 +66,12 @@ def earlier_nights(history: History, choice: Choice, tonight: RunInfo, engine: s
 
 @dataclass(frozen=True, slots=True)
 class FigureHistory:
-    """The earlier nights from the point of view of one figure.
+    """The earlier nights, as one figure sees them.
 
-    `verdicts` has the gate's row of each night, None where it judged nothing. `joins` says which nights may serve as a
-    baseline. `counts` says which nights are evidence at all: a wild night is none, nor are those of a regression that
-    was mended since. `open_since` is the index of the first night of a confirmed regression that is neither mended nor
-    pinned.
+    `verdicts` has the gate's row of each night, None where it made no decision. `joins` marks the nights that may serve
+    as a baseline. `counts` marks the nights that count as evidence at all: not outliers, and not the nights of a
+    regression that was fixed since. `open_since` is the index of the first night of a confirmed regression that is
+    neither fixed nor pinned.
     """
 
     nights: tuple[RunInfo, ...]
@@ -83,10 +82,10 @@ class FigureHistory:
 
 
 def figure_history(earlier: Earlier, metric: str) -> FigureHistory:
-    """Read out of the nights' verdicts which of them may serve as a baseline for one figure, and what is still open.
+    """Derive from the nights' verdicts which nights may serve as a baseline for one figure, and what is still open.
 
-    A pinned night always joins. A night that looked slower never does, even if its second measurement cleared it,
-    since its own figures are wild. Nights on a new level that passed before it was noticed don't join, either.
+    A pinned night always joins. A night that looked slower never joins, even if its second measurement cleared it,
+    because its own figures are outliers. Nights on a new level that passed before it was noticed do not join either.
     """
     nights = earlier.nights
     verdicts = tuple(earlier.gates.get((run.run_id, metric)) for run in nights)
@@ -95,26 +94,26 @@ def figure_history(earlier: Earlier, metric: str) -> FigureHistory:
     established = [(first, end) for first, end in improved if end - first >= ESTABLISHED]
     start = established[-1][0] if established else 0
     open_since = _open_since(nights, verdicts, places, start)
-    wild = {place for place, run in enumerate(nights) if run.requests_failed}
+    outliers = {place for place, run in enumerate(nights) if run.requests_failed}
     outside = set(range(start))
     for place, gate in enumerate(verdicts):
         if gate is not None and gate.verdict == "regression":
-            wild.update(range(places.get(gate.since or "", place), place + 1))
+            outliers.update(range(places.get(gate.since or "", place), place + 1))
         elif gate is not None and gate.verdict == "unconfirmed":
-            wild.add(place)
+            outliers.add(place)
         elif gate is not None and gate.verdict in FAILING:
             outside.add(place)
     for first, end in improved:
         if first > start or not established:
             outside.update(range(first, end))
     pinned = {place for place, run in enumerate(nights) if run.pinned_utc is not None}
-    counts = tuple(place in pinned or place not in wild for place in range(len(nights)))
-    joins = tuple(place in pinned or place not in wild | outside for place in range(len(nights)))
+    counts = tuple(place in pinned or place not in outliers for place in range(len(nights)))
+    joins = tuple(place in pinned or place not in outliers | outside for place in range(len(nights)))
     return FigureHistory(nights, verdicts, joins, counts, open_since)
 
 
 def _improved_stretches(verdicts: Sequence[GateRow | None], places: Mapping[str, int]) -> list[tuple[int, int]]:
-    """(first, end) of each unbroken run of improved nights, from the first night of the new level on."""
+    """(first, end) of each sequence of improved nights, starting with the first night on the new level."""
     stretches: list[tuple[int, int]] = []
     first = None
     for place, gate in enumerate([*verdicts, None]):
@@ -133,7 +132,7 @@ def _open_since(
     if not judged or judged[-1].verdict != "regression":
         return None
     since = places.get(judged[-1].since or "")
-    # Whoever pins a night accepts its level.
+    # Pinning a night accepts its level.
     if since is None or since < start or any(run.pinned_utc for run in nights[since:]):
         return None
     return since

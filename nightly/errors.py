@@ -1,4 +1,4 @@
-"""The errors that end a night, and the line and exit code of any other error."""
+"""Errors that end a night, and the message and exit code of any other error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from records.exit_codes import ExitCode
 
 
 class NightError(Exception):
-    """A night cannot go on: one line for the user, and the exit code."""
+    """The night cannot continue: one line for the user, and the exit code."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILURE) -> None:
         super().__init__(message)
@@ -17,21 +17,21 @@ class NightError(Exception):
 
 
 class TimeLimitError(BaseException):
-    """The time limit passed. Not an `Exception`, so that every `with` on the way out stops what it started."""
+    """The time limit passed. Not an `Exception`, so that no handler catches it before every `with` has cleaned up."""
 
 
 @runtime_checkable
 class _WithExitCode(Protocol):
-    """An error of the driver or of the night: it carries its line and its exit code."""
+    """An error of the driver or of the night, with its message and exit code."""
 
     message: str
     exit_code: ExitCode
 
 
 def describe_error(error: BaseException) -> tuple[str, int]:
-    """One line and an exit code for whatever ended a night."""
+    """One line and an exit code for the error that ended a night."""
     if isinstance(error, TimeLimitError):
-        return "the time limit passed before the night was done; what was measured is kept", int(ExitCode.FAILURE)
+        return "the time limit passed before the night ended; the measurements so far are kept", int(ExitCode.FAILURE)
     if isinstance(error, _WithExitCode):
         return error.message.splitlines()[0], int(error.exit_code)
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""The rules of a night's gate: which figures it judges, against which baseline. Read by profiles, so it loads fast."""
+"""The rules of a night's gate: which figures it judges, and the baseline. Profiles import it, so it loads fast."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class GateRules:
-    """All that a night needs to know of its profile.
+    """The parts of a profile that a night needs.
 
-    `engines` and `cells` are what tonight measures. `margins` gives the parity margin of each graded cell in points of
-    accuracy. `baseline_engine` is the engine that the others are held against under `--baseline run`.
+    Tonight measures `engines` and `cells`. `margins` has the parity margin of each graded cell, in points of accuracy.
+    `baseline_engine` is the engine with which the others are compared under `--baseline run`.
     """
 
     profile: str
@@ -43,7 +43,7 @@ class GateRules:
     threshold: float
 
     def only(self, engines: Sequence[str], cells: Sequence[str]) -> GateRules:
-        """The same rules for some of the engines and cells, in the profile's order."""
+        """The same rules restricted to some engines and cells, in the profile's order."""
         return replace(
             self,
             engines=tuple(name for name in self.engines if name in engines),
@@ -55,7 +55,7 @@ def parse_choice(text: str) -> Choice:
     """Read `series`, `pinned`, `last-good`, `window:N` or `run`.
 
     Raises:
-        ValueError: another word.
+        ValueError: the text is none of these.
     """
     match = re.fullmatch(r"window:(\d{1,4})", text)
     if match and int(match[1]) >= 2:

@@ -1,4 +1,4 @@
-"""Guards a night: one at a time, a time limit, and a notification hook that cannot block it."""
+"""Guards a night: only one runs at a time, a time limit stops it, and a notification hook cannot block it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOOK_TIMEOUT_S = 60.0
 
 @contextlib.contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Hold the lock of the nightly comparison. The lock ends with its process, however that ends.
+    """Hold the lock of the nightly comparison. The lock is released when its process ends in any way.
 
     Raises:
         NightError: another process holds it (exit code 4); the message names the process.
@@ -60,7 +60,7 @@ def parse_duration(text: str) -> float:
     """Seconds of `90`, `90s`, `45m`, `3h`.
 
     Raises:
-        ValueError: another format, or not positive.
+        ValueError: the format is different, or the number is not positive.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not match or float(match[1]) <= 0:
@@ -69,10 +69,10 @@ def parse_duration(text: str) -> float:
 
 
 def notify(command: str, message: JsonObject, *, timeout_s: float = HOOK_TIMEOUT_S) -> str | None:
-    """Run a hook with a JSON object on its standard input; without a shell, since a run chooses the names in it.
+    """Run a hook with a JSON object on its standard input. It runs without a shell, because names in it are untrusted.
 
     Returns:
-        What went wrong, in one line; None if the hook succeeded. A hook never changes the night's result.
+        The error in one line; None if the hook succeeded. A hook never changes the night's result.
     """
     try:
         arguments = shlex.split(command)
@@ -81,7 +81,7 @@ def notify(command: str, message: JsonObject, *, timeout_s: float = HOOK_TIMEOUT
     if not arguments:
         return "notify: an empty command"
     try:
-        # A group of its own, so that what the hook starts ends with it.
+        # Its own process group, so that its child processes can be stopped with it.
         hook = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
     except OSError as error:
         return f"notify {arguments[0]!r}: {error.strerror}"

@@ -1,4 +1,4 @@
-"""Holds the figures of a night against their baseline, and a second measurement against both."""
+"""Compares the figures of a night with their baseline, and confirms regressions by a second measurement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Figure = tuple[str, str, str]
 
 @dataclass(slots=True)
 class NightVerdict:
-    """The findings of one night, with the breaks of its series and the new builds in words."""
+    """The findings of one night, with the breaks of its series and the new builds as texts."""
 
     findings: list[Finding] = field(default_factory=list)
     breaks: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class NightVerdict:
 
 
 class Judge:
-    """Compares runs that are in the history, by the rules of one profile."""
+    """Judges runs that are in the history, by the rules of one profile."""
 
     def __init__(self, history: History, rules: GateRules) -> None:
         self.history = history
@@ -47,7 +47,7 @@ class Judge:
         self._earlier: dict[tuple[str, str, str], Earlier] = {}
 
     def night(self, run_id: str) -> NightVerdict:
-        """Judge every figure that the gate names, and the answers, of a run."""
+        """Judge a run's answers and every figure that the gate names."""
         tonight = self.history.get(run_id)
         verdict = NightVerdict()
         figures = list(self._figures(tonight))
@@ -57,12 +57,12 @@ class Judge:
         return verdict
 
     def confirm(self, run_id: str, second_id: str, findings: list[Finding]) -> list[Finding]:
-        """The same findings, each new regression now confirmed or not by the second run."""
+        """The same findings; the second run confirms each new regression, or does not."""
         tonight = self.history.get(run_id)
         return [self._confirmed(tonight, second_id, f, findings) if f.wants_confirmation else f for f in findings]
 
     def _figures(self, tonight: RunInfo) -> Iterator[Figure]:
-        """All figures to judge: those of tonight, and those that the nights before had and tonight lacks."""
+        """All figures to judge: those of tonight, and those of earlier nights that tonight lacks."""
         asked = [name for name in self.rules.engines if not self._side_by_side or name != self.rules.baseline_engine]
         for engine in asked:
             for cell in self.rules.cells:
@@ -109,7 +109,7 @@ class Judge:
         return _decided(finding, decision, self._since(tonight, past, figure, decision.recent))
 
     def _still_open(self, tonight: RunInfo, finding: Finding, past: FigureHistory, figures: int) -> Finding:
-        """A confirmed regression stays one until the last nights show that it is mended."""
+        """Judge a figure with a confirmed regression: it stays open until the last nights show the old level."""
         figure = (finding.engine, finding.cell, finding.metric)
         assert past.open_since is not None
         first = past.nights[past.open_since].run_id
@@ -124,9 +124,9 @@ class Judge:
         rules = {"higher_is_better": higher_is_better(finding.metric), "threshold": self.rules.threshold}
         decision = still_regressed(baseline, [*since, now], figures=figures, **rules)  # type: ignore[arg-type]
         if not decision.fails:
-            text = f"mended: it was slower since {first}; {decision.evidence}"
+            text = f"fixed: it was slower since {first}; {decision.evidence}"
             return replace(_decided(finding, decision, None), evidence=text)
-        text = f"slower since {first}, neither mended nor pinned; {decision.evidence}"
+        text = f"slower since {first}, neither fixed nor pinned; {decision.evidence}"
         return replace(_decided(finding, decision, first), evidence=text, standing=True)
 
     def _decision(self, past: FigureHistory, figure: Figure, now: list[float], figures: int) -> Decision:
@@ -145,7 +145,7 @@ class Judge:
         )
 
     def _since(self, tonight: RunInfo, past: FigureHistory, figure: Figure, recent: int) -> str:
-        """The first of the last nights, tonight included, that a decision rests on."""
+        """The first of the last nights (tonight included) on which a decision is based."""
         counted = [
             run.run_id
             for place, run in enumerate(past.nights)
@@ -154,7 +154,7 @@ class Judge:
         return [*counted, tonight.run_id][-recent]
 
     def _side_by_side_decision(self, run_id: str, figure: Figure, figures: int, *more: str) -> Decision:
-        """Tonight's rounds of both engines, with those of more runs."""
+        """The decision from the rounds of both engines tonight and in further runs."""
         other = (self.rules.baseline_engine, *figure[1:])
         runs = (run_id, *more)
         return decide_side_by_side(
@@ -166,7 +166,7 @@ class Judge:
         )
 
     def _level(self) -> slice:
-        """Which of the baseline nights set the level that tonight is held against."""
+        """The baseline nights whose level tonight is compared with, as a slice."""
         choice = self.rules.choice
         levels = {"last-good": slice(-1, None), "window": slice(-choice.nights, None), "pinned": slice(1)}
         return levels.get(choice.mode, ALL_NIGHTS)
@@ -184,31 +184,34 @@ class Judge:
         values = self._values(second_id, figure)
         if first.verdict == "missing":
             if not values:
-                return replace(first, evidence=f"{first.evidence}; the second measurement lacks it, too")
+                return replace(first, evidence=f"{first.evidence}; the second measurement lacks it too")
             return replace(first, verdict="unconfirmed", second=_mean(values))
         if not values:
             return replace(first, verdict="suspected", evidence=f"{first.evidence}; the second run lacks this figure")
         own = self._values(tonight.run_id, figure)
         if self._side_by_side:
-            one, two, pooled = (
+            original, repeated, pooled = (
                 self._side_by_side_decision(tonight.run_id, figure, len(findings)),
                 self._side_by_side_decision(second_id, figure, len(findings)),
                 self._side_by_side_decision(tonight.run_id, figure, len(findings), second_id),
             )
         else:
             past = figure_history(self._earlier_nights(tonight, first.engine, first.cell), first.metric)
-            one, two, pooled = (
+            original, repeated, pooled = (
                 self._decision(past, figure, rounds, len(findings)) for rounds in (own, values, [*own, *values])
             )
-        if two.ratio == 0.0 and one.ratio == 0.0:
+        if repeated.ratio == 0.0 and original.ratio == 0.0:
             return replace(first, second=0.0)
-        holds = confirmed(one, two, pooled, self.rules.threshold)
+        holds = confirmed(original, repeated, pooled, self.rules.threshold)
         evidence = f"{first.evidence}; both measurements together {pooled.ratio or 0:.3f}"
         verdict = "regression" if holds else "unconfirmed"
         return replace(first, verdict=verdict, second=_mean(values), evidence=evidence)
 
     def _judged_answers(self, run: RunInfo, finding: Finding, figures: int, tonight: RunInfo | None = None) -> Finding:
-        """Answers against the newest good night, by problem; `tonight` where `run` is its second measurement."""
+        """Compare answers with the newest good night, by problem.
+
+        `tonight` is given if `run` is its second measurement.
+        """
         tonight = tonight or run
         now = self._quality(run.run_id, finding.engine, finding.cell)
         finding = replace(finding, tonight=now.accuracy if now else None)
@@ -242,12 +245,12 @@ class Judge:
         decision = decide_answers(*counts, pairs, margin, figures=figures)
         if opened is not None and (decision.ratio or 0) * 100 < -margin / 2:
             finding = _decided(finding, replace(decision, verdict="regression"), opened)
-            text = f"worse since {opened}, neither mended nor pinned; {decision.evidence}"
+            text = f"worse since {opened}, neither fixed nor pinned; {decision.evidence}"
             return replace(finding, evidence=text, standing=True)
         return _decided(finding, decision, tonight.run_id)
 
     def _note(self, verdict: NightVerdict, tonight: RunInfo, engine: str, cell: str) -> None:
-        """Say once that a series is broken, and that an engine has another build than its baseline."""
+        """Note (once) a broken series, and an engine whose build differs from its baseline's."""
         builds = {name: info.build or "unknown" for name, info in self.history.engines(tonight.run_id).items()}
         note = ""
         if self._side_by_side:
@@ -275,7 +278,7 @@ class Judge:
         return self._values(past.nights[place].run_id, figure)
 
     def _values(self, run_id: str, figure: Figure) -> list[float]:
-        """A figure round by round; where only the whole run's is known, that one."""
+        """A figure of each round; if only the whole run's figure is known, that figure."""
         if run_id not in self._rounds:
             by_round: dict[Figure, list[FigureRow]] = {}
             for row in self.history.figures(run_id):

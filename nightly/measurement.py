@@ -1,4 +1,4 @@
-"""What a night asks of whoever measures it: run some engines and cells under a run id, and hand back the comparison."""
+"""The interface between a night and the driver: run engines and cells under a run id, and return the comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from records import JsonObject, RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run that was measured and compared. `report` is the report for people, where one was written."""
+    """A run that was measured and compared. `report` is the path of its report, if one was written."""
 
     folder: RunFolder
     comparison: JsonObject
@@ -29,7 +29,7 @@ class Measured:
 
 
 Measure = Callable[[GateRules, str], Measured]
-"""Measures the engines and cells of the rules under a run id, to the end and compared.
+"""Measures the engines and cells of the rules under a run id, completely, and compares them.
 
 Raises an error with `message` and `exit_code` where it could not be measured.
 """

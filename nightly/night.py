@@ -1,7 +1,7 @@
-"""A nightly comparison: measure, keep, hold against the baseline, confirm, report. One call a night, from cron or CI.
+"""Runs a nightly comparison: measure, store, compare with the baseline, confirm, report. One call per night.
 
-The order is such that nothing is lost: the history knows of the night before it is measured, has its figures before
-they are judged, and its verdict before anybody is told.
+The order ensures that nothing is lost: the history records the night before it is measured, its figures before they are
+judged, and its verdict before it is reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from records.exit_codes import ExitCode
 
 @dataclass(frozen=True, slots=True)
 class NightlyOptions:
-    """How a night is run. `keep` is the number of nights whose run folders stay."""
+    """Options of a night. `keep` is the number of nights whose run folders are kept."""
 
     history: Path
     out: Path
@@ -42,10 +42,10 @@ Report = Callable[[NightResult], None]
 def nightly(options: NightlyOptions, measure: Measure, report: Report, *, now: str) -> NightResult:
     """Run one night that begins at `now` (ISO 8601, UTC).
 
-    `report` is called once with the result, also where the night fails, before the error is raised.
+    `report` is called once with the result. If the night fails, it is called before the error is raised.
 
     Raises:
-        NightError: the rules cannot be judged (exit code 2); another nightly holds the lock, or the time limit passed
+        NightError: the rules cannot be applied (exit code 2); another nightly holds the lock, or the time limit passed
             (exit code 4); the second measurement is void (exit code 3).
         HistoryError: the history cannot be read or written.
     """
@@ -107,7 +107,7 @@ class _Night:
         night = self.judge.night(result.run_id)
         result.findings, result.breaks, result.builds = night.findings, night.breaks, night.builds
         if any(finding.wants_confirmation for finding in night.findings):
-            # Until a second measurement has spoken it is a suspicion, whatever happens from here on.
+            # Until a second measurement confirms it, it is stored as a suspicion, even if the night stops here.
             result.findings = [
                 replace(f, verdict="suspected") if f.wants_confirmation and f.verdict == "regression" else f
                 for f in night.findings
@@ -122,7 +122,7 @@ class _Night:
             _remove_folders(self.options.out, history.nights_beyond(self.options.rules.profile, self.options.keep))
 
     def _confirm(self, findings: list[Finding]) -> None:
-        """Measure the engines and cells that look slower once more, and keep only what is confirmed."""
+        """Measure the engines and cells that look slower once more, and keep only confirmed regressions."""
         rules = self.options.rules
         slower = [finding for finding in findings if finding.wants_confirmation]
         engines = {finding.engine for finding in slower}
@@ -134,19 +134,19 @@ class _Night:
         status = self.history.get(second_id).status
         if status != "complete":
             raise NightError(
-                f"{second.folder.path}: the second measurement is {status}; the regression stays a suspicion",
+                f"{second.folder.path}: the second measurement is {status}, so the regression is only suspected",
                 ExitCode.VOID,
             )
         if self.history.same_figures(self.result.run_id, second_id):
             raise NightError(
-                f"{second.folder.path}: holds the figures of the first measurement, so it confirms nothing; "
+                f"{second.folder.path}: has the same figures as the first measurement, so it confirms nothing; "
                 "the second measurement must be another run",
                 ExitCode.USAGE,
             )
         self.result.findings = self.judge.confirm(self.result.run_id, second_id, findings)
 
     def _measured(self, rules: GateRules, run_id: str, kind: str, confirms: str | None) -> Measured:
-        """Measure and import one run. One that does not reach its end stays in the history as partial."""
+        """Measure and import one run. A run that does not end normally stays in the history as partial."""
         history = self.history
         history.begin(run_id, self.now, rules.profile, kind, confirms)
         try:
@@ -154,7 +154,7 @@ class _Night:
                 run = self.measure(rules, run_id)
             imported = read_run(run.folder)
             if run.folder.run_id != run_id:
-                # Measured before, under a name of its own.
+                # The run was measured before, under its own run id.
                 history.forget(run_id)
             imported.kind, imported.confirms = kind, confirms
             history.add(imported, requests_failed=not run.all_ok)
@@ -179,7 +179,7 @@ class _Night:
 
 
 def _remove_folders(out: Path, run_ids: list[str]) -> None:
-    """Delete run folders by id under the output folder; nothing that is not a run's folder."""
+    """Delete run folders by id under the output folder, and nothing else."""
     for run_id in run_ids:
         path = out / run_id
         if path.parent == out and (path / "run.json").is_file() and not path.is_symlink():

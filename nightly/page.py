@@ -1,7 +1,7 @@
-"""Static HTML of the nights: one page over all of them, and one for a single night. No script, no network, two themes.
+"""Writes static HTML: a page over all nights, and a page for a single night. No script, no network, two themes.
 
-The page over all nights has a row per series, the regressed first: its line, the band that a night must not leave, its
-verdict, breaks and new builds, and a link from each night to its report. It shows at once which night broke what.
+The page over all nights has one row per series, regressions first: its chart with the band of allowed values, its
+verdict, breaks and new builds, and a link from each night to its report. It shows which night caused a regression.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _KEY = (
 
 
 def history_html(trends: Sequence[Trend], link: Link, title: str) -> str:
-    """The page over all nights: a row per series, those with an open regression first."""
+    """The page over all nights: one row per series, series with an open regression first."""
     ordered = sorted(trends, key=_urgency)
     open_now = [each for each in ordered if _verdict(each.series) in FAILING]
     if open_now:
@@ -81,7 +81,7 @@ def history_html(trends: Sequence[Trend], link: Link, title: str) -> str:
 
 
 def night_html(result: NightResult, comparison: str | None = None) -> str:
-    """The page of one night: its headline, each regression in words, and the table of figures."""
+    """The page of one night: its headline, a sentence per regression, and the table of figures."""
     tone = "bad" if result.exit_code else "open" if not result.by_verdict("ok", "improved") else "good"
     notes = [
         *result.details[:1],
@@ -91,7 +91,7 @@ def night_html(result: NightResult, comparison: str | None = None) -> str:
         *result.builds,
         *result.trends,
     ]
-    body = Markup('<p class="quiet">Night {} of {}, held against: {}.</p>').format(
+    body = Markup('<p class="quiet">Night {} of {}, compared with: {}.</p>').format(
         one_line(result.run_id), one_line(result.profile), result.baseline
     )
     body += Markup("<ul>{}</ul>").format(_items(notes)) if notes else Markup("")
@@ -148,7 +148,7 @@ def _name(series: Series) -> str:
 
 
 def _broken(series: Series) -> str:
-    """What is wrong with a series now, in words."""
+    """The present problem of a series, as text."""
     gate = series.points[-1].gate
     if gate is None:
         return "not judged"

@@ -1,4 +1,4 @@
-"""A night for people and for CI: terminal lines, Markdown for a summary, JUnit XML. Pure functions."""
+"""Formats a night for people and for CI: terminal lines, Markdown for a summary, JUnit XML. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reporting.format import UNKNOWN, count, metric_name
 from reporting.junit import Case, Outcome, junit_xml
 
 _LIMIT = 500
-"""Longer texts are cut: evidence can name every fact of a host."""
+"""Length at which a text is cut: evidence may list every fact of a host."""
 _ORDER = ("regression", "missing", "suspected", "unconfirmed", "improved", "too young", "ok", "not judged")
 _NOTES = (
     ("Regressions", lambda result: [finding.sentence for finding in result.failing]),
@@ -24,7 +24,7 @@ _NOTES = (
 
 
 def terminal(result: NightResult) -> list[str]:
-    """The night as plain lines: the headline, every other regression, what changed, and the figures."""
+    """The night as plain lines: the headline, further regressions, changes, and the figures."""
     text = [printable(result.headline)]
     notes = [
         *result.details[:1],
@@ -43,17 +43,17 @@ def terminal(result: NightResult) -> list[str]:
 
 
 def figures_table(result: NightResult) -> tuple[Sequence[str], list[list[str]]]:
-    """Header and rows of the table of figures, the regressed first."""
+    """Header and rows of the table of figures, regressions first."""
     return _HEADER, [_row(finding) for finding in _sorted(result.findings)]
 
 
 def printable(text: object) -> str:
-    """The text in one line, whole, with whatever could move a cursor or hide made visible."""
+    """The whole text in one line; control and invisible characters become visible."""
     return one_line(text, None)
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[object]], *, limit: int = 40) -> list[str]:
-    """Rows as lines of aligned columns; None is shown as a dash, a long value is cut with an ellipsis."""
+    """Format rows as lines of aligned columns. None becomes a dash; a long value is cut with an ellipsis."""
     table = [list(header)] + [
         [UNKNOWN if value is None else _cut(printable(value), limit) for value in row] for row in rows
     ]
@@ -66,7 +66,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def markdown(result: NightResult) -> str:
-    """The night for a CI summary; every word that came from a run is inert in it, and cut where it is long."""
+    """The night as Markdown for a CI summary. Texts from a run are escaped, and cut if they are long."""
     text = [f"## Nightly {_md(result.profile)}: {_md(result.headline)}", ""]
     text += [*(f"{_md(detail)}" for detail in result.details[:1]), ""] if result.details else []
     text.append(f"Run {_md(result.run_id)}, baseline {_md(result.baseline)}, exit code {result.exit_code}.")
@@ -85,7 +85,7 @@ def markdown(result: NightResult) -> str:
 
 
 def junit(result: NightResult) -> str:
-    """The night as JUnit XML: a test case a figure; a night that failed or is void is one error."""
+    """The night as JUnit XML: one test case per figure; a night that failed or is void is one error."""
     said = " ".join(
         [f"{result.headline}.", *result.details[:1], *([f"Page: {result.report}"] if result.report else [])]
     )
@@ -127,7 +127,7 @@ def _row(finding: Finding) -> list[str]:
         finding.verdict,
         UNKNOWN if finding.ratio is None else format(finding.ratio, places),
         UNKNOWN if finding.ci is None else f"[{finding.ci[0]:.3f}, {finding.ci[1]:.3f}]",
-        # + 0.0: a limit of minus nothing is nothing.
+        # + 0.0 turns -0.0 into 0.0.
         UNKNOWN if finding.limit is None else format(round(finding.limit, 3) + 0.0, places),
         finding.level(finding.before),
         finding.level(finding.tonight),

@@ -1,4 +1,4 @@
-"""The result of a night as one object that every report is made from."""
+"""The result of a night, as one object from which every report is made."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Finding:
     `verdict` is one of
     - ok, improved, regression (confirmed);
     - missing: earlier nights have this figure and tonight lacks it;
-    - suspected: a regression that no second measurement could confirm;
-    - unconfirmed: the second measurement did not show it;
+    - suspected: a regression without a valid second measurement;
+    - unconfirmed: the second measurement did not show the regression;
     - too young: the series has too few nights to be called ok;
-    - not judged: there is nothing to hold it against.
+    - not judged: there is nothing to compare it with.
 
-    `ratio` is the speed ratio against the baseline, below 1 slower; for accuracy it is the difference. `limit` is what
-    it must fall below in one night to be a regression. `since` is the first run on the new level. `standing` says that
-    the regression was confirmed by an earlier night and is still open.
+    `ratio` is the speed ratio against the baseline, below 1 slower; for accuracy it is the difference. A single night
+    is a regression if its ratio is below `limit`. `since` is the first run on the new level. `standing` is true if an
+    earlier night confirmed the regression and it is still open.
     """
 
     engine: str
@@ -51,7 +51,7 @@ class Finding:
 
     @property
     def change(self) -> str:
-        """The change in words: "8.1% slower (135 tok/s -> 124 tok/s)"."""
+        """The change as text: "8.1% slower (135 tok/s -> 124 tok/s)"."""
         levels = f"({self.level(self.before)} -> {self.level(self.tonight)})"
         if self.verdict == "missing":
             return f"is missing tonight (it was {self.level(self.before)})"
@@ -85,7 +85,7 @@ class Finding:
         return f"{self.engine}, {self.cell}: {what} {self.change}{since}"
 
     def level(self, value: float | None) -> str:
-        """One of the finding's figures with its unit."""
+        """A value of this figure with its unit."""
         return share(value) if self.metric == "accuracy" else quantity(value, self.unit)
 
 
@@ -117,8 +117,8 @@ class NightResult:
     @property
     def failing(self) -> list[Finding]:
         """The findings that fail the night, the largest loss first."""
-        found = self.by_verdict(*FAILING)
-        return sorted(found, key=lambda f: (f.verdict == "missing", 1.0 if f.ratio is None else f.ratio))
+        findings = self.by_verdict(*FAILING)
+        return sorted(findings, key=lambda f: (f.verdict == "missing", 1.0 if f.ratio is None else f.ratio))
 
     @property
     def details(self) -> list[str]:
@@ -148,14 +148,16 @@ class NightResult:
         judged = self.by_verdict("ok", "improved", "unconfirmed")
         young = self.by_verdict("too young")
         if not judged and not young:
-            return "NO BASELINE: measured and kept; nothing to compare with yet"
+            return "NO BASELINE: measured and stored; nothing to compare with yet"
         if not judged:
             lowest = min((f.limit for f in young if f.limit is not None), default=None)
-            held = "" if lowest is None else f"; only a loss of more than {100 * (1 - lowest):.0f}% would show"
-            return f"TOO YOUNG TO JUDGE: too few nights to know the noise of this series{held}"
+            visible = (
+                "" if lowest is None else f"; only a loss of more than {100 * (1 - lowest):.0f}% would be detected"
+            )
+            return f"TOO YOUNG TO JUDGE: too few nights to know the noise of this series{visible}"
         notes = [f"{count(len(young), 'figure')} too young to judge"] if young else []
         if seen := len(self.by_verdict("unconfirmed")):
-            notes.append(f"{seen} looked slower, and did not when measured again")
+            notes.append(f"{seen} looked slower at first, but not when measured again")
         if left := len(self.by_verdict("not judged")):
             notes.append(f"{left} not judged")
         return "; ".join([f"OK: no regression in {count(len(judged), 'figure')}", *notes])

@@ -1,14 +1,14 @@
-"""Change points of a series by E-divisive: where did the distribution of a figure change for good?
+"""Finds change points of a series by E-divisive: the nights at which the distribution of a figure changed.
 
 Energy statistics (Matteson and James, "A Nonparametric Approach for Multiple Change Point Analysis of Multivariate
 Data", 2014, arXiv:1306.4933), as Apache Otava and MongoDB use them for the same purpose: no assumption of normality,
-no number of changes to be guessed, works from about ten points. For a start s and every split t < end k the statistic
+no given number of changes, works from about ten points. For a start s and every split t < end k the statistic
 
     Q(s, t, k) = (t-s)(k-t)/(k-s) * (2 E|X-Y| - E|X-X'| - E|Y-Y'|)
 
-compares what lies before the split with what comes after, up to k; the largest Q over all (t, k) is a candidate. Its
-p-value is the share of random permutations of the segment with a Q as large (the original test; Otava's later t-test
-is quicker and assumes normality). Segments are split again until nothing is significant.
+compares the points before the split with those after it, up to k; the largest Q over all (t, k) is a candidate. Its
+p-value is the share of random permutations of the segment with a Q at least as large (the original test; Otava's later
+t-test is faster but assumes normality). Segments are split again until no split is significant.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST = 400
-"""Only the newest so many points are searched: the cost of a permutation grows with the square."""
+"""Only this many of the newest points are searched: the cost of a permutation grows with the square."""
 
 Floats = NDArray[np.float64]
 
@@ -30,11 +30,11 @@ def change_points(
     """The indices at which a new level begins, in order.
 
     Args:
-        values: one figure a night, oldest first; finite.
+        values: one finite figure per night, oldest first.
         alpha: largest p-value of a change point, for each segment that is searched.
-        permutations: how many random orders a candidate is held against; p is at least 1 / (permutations + 1).
+        permutations: number of random orders with which a candidate is compared; p is at least 1 / (permutations + 1).
         shortest: the least number of points on each side of a change.
-        seed: of the permutations: the same series always gives the same answer.
+        seed: seed of the permutations, so the same series always gives the same result.
 
     Returns:
         Indices into `values`; the first value of each new level. Empty if the series is too short.
@@ -42,7 +42,7 @@ def change_points(
     offset = max(0, len(values) - LONGEST)
     series = np.asarray(values[offset:], dtype=np.float64)
     generator = np.random.default_rng(seed)
-    found: list[int] = []
+    changes: list[int] = []
     waiting = [(0, len(series))]
     while waiting:
         start, end = waiting.pop()
@@ -54,11 +54,11 @@ def change_points(
         for _ in range(permutations):
             beaten += _strongest(generator.permutation(segment), shortest)[0] >= strength
             if beaten + 1 > alpha * (permutations + 1):
-                break  # It can't become significant any more.
+                break  # It can no longer become significant.
         if beaten + 1 <= alpha * (permutations + 1):
-            found.append(start + split)
+            changes.append(start + split)
             waiting += [(start, start + split), (start + split, end)]
-    return [offset + index for index in sorted(found)]
+    return [offset + index for index in sorted(changes)]
 
 
 def _strongest(segment: Floats, shortest: int) -> tuple[float, int]:
@@ -72,7 +72,7 @@ def _strongest(segment: Floats, shortest: int) -> tuple[float, int]:
     ends = np.arange(2 * shortest, n + 1)
     t, k = splits[:, None], ends[None, :]
     left, right = t.astype(float), (k - t).astype(float)
-    # Each pair is counted twice in the symmetric matrix, once in the block between.
+    # The symmetric matrix counts each pair twice, the block between the two sides counts it once.
     within_left = to_diagonal[t]
     across = sums[t, k] - within_left
     within_right = to_diagonal[k] - 2 * across - within_left

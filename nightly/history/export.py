@@ -1,4 +1,4 @@
-"""The history as CSV for Apache Otava and spreadsheets: a row a run, a column a figure."""
+"""Exports the history as CSV for Apache Otava and spreadsheets: one row per run, one column per figure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def export_csv(history: History, out: TextIO, *, profile: str, metrics: tuple[st
     """Write the complete runs of a profile, oldest first.
 
     Columns: `time` (ISO 8601 with offset), the attributes (run_id, profile, builds, series, broken_by), then one column
-    for each `engine.cell.metric`. `series` counts up at each break of the host, so that a reader without our notion of
-    a break can tell the stretches apart. An empty field is a figure that was not measured.
+    for each `engine.cell.metric`. `series` increases at each break of the host, so that a reader that does not know
+    breaks can separate the stretches. An empty field is a figure that was not measured.
 
     Returns:
-        The names of the metric columns, as Otava's `metrics:` wants them.
+        The names of the metric columns, in the form of Otava's `metrics:`.
     """
     runs = history.runs(profile=profile, where="status = 'complete' AND kind != 'confirmation'")
     table: list[tuple[RunInfo, dict[str, float]]] = []
@@ -68,6 +68,6 @@ def _column(*parts: str) -> str:
 
 
 def _inert(text: str) -> str:
-    """Text that a spreadsheet would run as a formula gets an apostrophe; control characters become visible."""
+    """Escape text: what a spreadsheet would run as a formula gets an apostrophe; control characters become visible."""
     text = one_line(text, None)
     return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@", "␉")) else text

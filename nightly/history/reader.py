@@ -1,4 +1,4 @@
-"""Opens the history and reads what it holds."""
+"""Opens the history and reads its rows."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from nightly.history.rows import WHOLE_RUN, EngineInfo, FigureRow, GateRow, Qual
 from nightly.history.schema import HistoryError, migrate, one_line
 
 ORDER = "COALESCE(place_utc, created_utc)"
-"""The order of nights. `place_utc` is set where the clock went back: then the night still follows the one before it."""
+"""The order of nights (SQL). `place_utc` is set where the clock was set back, to keep the nights in order."""
 
 GOOD = """run.status = 'complete' AND (run.pinned_utc IS NOT NULL OR (COALESCE(run.exit_code, 0) = 0
 AND run.requests_failed = 0 AND NOT EXISTS(SELECT 1 FROM gate WHERE gate.run_id = run.run_id
 AND gate.verdict IN ('regression', 'missing', 'suspected', 'unconfirmed'))))"""
-"""SQL for a run in which all was good: complete, no failed requests, nothing looked slower; or a pinned run."""
+"""SQL for a good run: complete, no failed request, no figure looked slower; or a pinned run."""
 
 _RUN = ", ".join(RunInfo.__slots__)
 
 
 class Reader:
-    """An open history, read. A context manager; every error of the file or the disk is a `HistoryError` of one line."""
+    """An open history, for reading. A context manager; every error of the file or disk is a one-line `HistoryError`."""
 
     def __init__(self, path: Path, *, busy_timeout_s: float = 20.0) -> None:
         self.path = path
-        # What a night asks again for every figure; emptied by each change.
+        # Caches the rows that a night needs again for every figure; each change empties it.
         self._kept: dict[tuple[str, str], Any] = {}
         with one_line(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,14 +36,14 @@ class Reader:
                 self.migrated_from = migrate(self._db, path)
                 self._db.execute("PRAGMA foreign_keys = ON")
                 self._db.execute("PRAGMA journal_mode = WAL")
-                # A night's figures are worth one fsync: after the commit they survive a power cut.
+                # One fsync per commit, so that a night's figures survive a power cut.
                 self._db.execute("PRAGMA synchronous = FULL")
             except BaseException:
                 self._db.close()
                 raise
 
     def close(self) -> None:
-        """Close the file; the WAL is folded in by SQLite when the last connection closes."""
+        """Close the file. SQLite merges the WAL into it when the last connection closes."""
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -56,8 +56,8 @@ class Reader:
 
     def find(self, run_id: str) -> RunInfo | None:
         """A run by its id, None where there is none."""
-        found = self.runs(where="run_id = ?", values=(run_id,))
-        return found[0] if found else None
+        runs = self.runs(where="run_id = ?", values=(run_id,))
+        return runs[0] if runs else None
 
     def get(self, run_id: str) -> RunInfo:
         """A run by its id.
@@ -73,7 +73,7 @@ class Reader:
     def runs(
         self, *, profile: str | None = None, good: bool = False, where: str = "1", values: tuple[Any, ...] = ()
     ) -> list[RunInfo]:
-        """Runs from old to new; `good` leaves only those in which everything was good."""
+        """Runs from old to new; with `good`, only good runs (see `GOOD`)."""
         sql = f"SELECT {_RUN} FROM run WHERE {where}"  # noqa: S608  only constants of this package
         if profile is not None:
             sql, values = sql + " AND profile = ?", (*values, profile)
@@ -102,7 +102,7 @@ class Reader:
         return [FigureRow(*row) for row in rows]
 
     def rounds(self, run_id: str, engine: str, cell: str, metric: str) -> list[float]:
-        """A figure round by round; where only the whole run's is known, that one."""
+        """A figure of each round; if only the whole run's figure is known, that figure."""
         rows = self._rows(
             "SELECT round, value FROM figure WHERE run_id=? AND engine=? AND cell=? AND metric=? ORDER BY round",
             run_id, engine, cell, metric,
@@ -113,8 +113,8 @@ class Reader:
         """The answers' rows of a run."""
         names = ", ".join(QualityRow.__slots__)
         rows = self._kept_rows(f"SELECT {names} FROM quality WHERE run_id = ? ORDER BY cell, engine", run_id)  # noqa: S608
-        found = [dict(zip(QualityRow.__slots__, row, strict=True)) for row in rows]
-        return [QualityRow(**row | {"outcomes": json.loads(row["outcomes"] or "null")}) for row in found]
+        named = [dict(zip(QualityRow.__slots__, row, strict=True)) for row in rows]
+        return [QualityRow(**row | {"outcomes": json.loads(row["outcomes"] or "null")}) for row in named]
 
     def gates(self, run_id: str) -> list[GateRow]:
         """A night's decisions."""
@@ -129,7 +129,7 @@ class Reader:
         return [GateRow(*row) for row in self._rows(sql, run_id, engine, cell)]
 
     def check(self) -> str:
-        """SQLite's own verdict on the file: `ok`, or what is broken."""
+        """SQLite's integrity check of the file: `ok`, or the first problem."""
         return str(self._rows("PRAGMA integrity_check")[0][0])
 
     def _kept_rows(self, sql: str, run_id: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The rows of the history: those that an import writes, and those that are read."""
+"""The rows of the history, as an import writes them and as they are read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from records import JsonObject
 Status = Literal["running", "complete", "partial", "void"]
 
 WHOLE_RUN = 0
-"""The round of a figure over all rounds, as the comparison gives it; real rounds count from 1."""
+"""The `round` of a figure over all rounds of a run; real rounds count from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One figure of one engine: a round's, or (round 0) the whole run's. `n` counts requests."""
+    """One figure of one engine, of a round or (round 0) of the whole run. `n` counts requests."""
 
     engine: str
     cell: str
@@ -50,7 +50,7 @@ class QualityRow:
 
 @dataclass(frozen=True, slots=True)
 class EngineRow:
-    """One engine of a run: what was built, and what it was given."""
+    """One engine of a run: its kind, build and set-up."""
 
     engine: str
     kind: str | None
@@ -60,7 +60,7 @@ class EngineRow:
 
 @dataclass(slots=True)
 class ImportedRun:
-    """Everything of a run that the history keeps."""
+    """All data of a run that the history stores."""
 
     run_id: str
     created_utc: str
@@ -98,13 +98,13 @@ class RunInfo:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Sorts runs into their order; `place_utc` is set where the clock went back between two nights."""
+        """The sort key of runs; `place_utc` is set where the clock was set back between two nights."""
         return self.place_utc or self.created_utc, self.run_id
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """One engine of one run; `setup` is what must be equal before two runs of it are compared."""
+    """One engine of one run; `setup` must be equal in two runs that are compared."""
 
     engine: str
     kind: str | None

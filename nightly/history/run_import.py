@@ -1,4 +1,4 @@
-"""From a run's folder to the rows that the history keeps. Reads files; writes nothing."""
+"""Converts a run's folder to the rows of the history. Reads files; writes nothing."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def read_run(folder: RunFolder) -> ImportedRun:
     """
     try:
         manifest = read_json(folder.manifest)
-        found = own_comparisons(folder)
-        if not found:
+        comparisons = own_comparisons(folder)
+        if not comparisons:
             raise HistoryError(f"{folder.path}: no comparison-*.json; score and compare the run first")
-        return from_documents(manifest, read_json(found[-1]), folder)
+        return from_documents(manifest, read_json(comparisons[-1]), folder)
     except FileNotFoundError as error:
         raise HistoryError(f"{error.filename}: no such file; is {folder.path} a run's folder?") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -38,16 +38,16 @@ def read_run(folder: RunFolder) -> ImportedRun:
 
 
 def own_comparisons(folder: RunFolder) -> list[Path]:
-    """The comparisons of a run by itself, oldest first; those against another run are left out."""
-    found = [path for path in folder.path.glob("comparison-*.json") if "-against-" not in path.name]
-    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    """The comparisons of a run's own engines, oldest first, without comparisons with another run."""
+    paths = [path for path in folder.path.glob("comparison-*.json") if "-against-" not in path.name]
+    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFolder | None = None) -> ImportedRun:
-    """The rows of one run. Without a folder nothing is known of builds and set-ups.
+    """The rows of one run. Without a folder, builds and set-ups are unknown.
 
     Raises:
-        KeyError, TypeError, AttributeError: a document is not of the documented shape.
+        KeyError, TypeError, AttributeError: a document does not have the documented shape.
     """
     profile = manifest.get("profile") or {}
     run_id = str(comparison.get("run_id") or manifest["run_id"])
@@ -58,8 +58,8 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
         status = "void"
     elif folder is not None and _unfinished(folder, profile):
         status = "partial"
-    found, answers = figure_rows(comparison), quality_rows(comparison)
-    kept = {"run": run_id, "figures": [_plain(row) for row in found], "quality": [_plain(row) for row in answers]}
+    figures, answers = figure_rows(comparison), quality_rows(comparison)
+    kept = {"run": run_id, "figures": [_plain(row) for row in figures], "quality": [_plain(row) for row in answers]}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
     return ImportedRun(
         run_id=run_id,
@@ -70,7 +70,7 @@ def from_documents(manifest: JsonObject, comparison: JsonObject, folder: RunFold
         status=status,
         engines=[_engine(name, profile, folder, card) for name, card in comparison["engines"].items()],
         cells=load_hashes(manifest),
-        figures=found,
+        figures=figures,
         quality=answers,
         digest=digest,
     )
@@ -82,23 +82,23 @@ def _plain(row: FigureRow | QualityRow) -> list[Any]:
 
 def _engine(name: str, profile: Mapping[str, Any], folder: RunFolder | None, card: JsonObject) -> EngineRow:
     section: JsonObject = next((engine for engine in profile.get("engines", []) if engine.get("name") == name), {})
-    told: JsonObject = {}
+    state: JsonObject = {}
     for round_folder in folder.rounds(name) if folder else []:
         if round_folder.engine_json.exists():
-            told = read_json(round_folder.engine_json)
+            state = read_json(round_folder.engine_json)
             break
-    build = (told.get("readback") or {}).get("build") or card.get("build")
-    if build is None and told.get("provenance"):
-        provenance = told["provenance"]
+    build = (state.get("readback") or {}).get("build") or card.get("build")
+    if build is None and state.get("provenance"):
+        provenance = state["provenance"]
         build = provenance.get("build") or provenance.get("pin") or provenance.get("version")
-    setup = engine_facts(told) if told else {}
-    return EngineRow(name, told.get("kind") or section.get("kind"), None if build is None else str(build), setup)
+    setup = engine_facts(state) if state else {}
+    return EngineRow(name, state.get("kind") or section.get("kind"), None if build is None else str(build), setup)
 
 
 def _unfinished(folder: RunFolder, profile: Mapping[str, Any]) -> bool:
-    """Whether any cell that the profile asks for has not ended as asked."""
+    """Whether any cell of the profile is missing or incomplete."""
     asked = profile.get("rounds") or 1
-    # Of `rounds = "auto"` the rounds that were begun.
+    # With `rounds = "auto"`: the rounds that were started.
     rounds = asked if isinstance(asked, int) else max((r.number for r in folder.rounds(profile["baseline"])), default=1)
     for engine in profile.get("engines", []):
         for cell in profile.get("cells") or []:
@@ -114,11 +114,11 @@ def figure_rows(comparison: Mapping[str, Any]) -> list[FigureRow]:
     rows: list[FigureRow] = []
     for row in comparison.get("performance", []):
         cell = row["cell"]
-        for engine, told in row["engines"].items():
-            value = _number(told.get("value"))
+        for engine, figure in row["engines"].items():
+            value = _number(figure.get("value"))
             if value is None:
                 continue
-            low, high = told.get("ci") or (None, None)
+            low, high = figure.get("ci") or (None, None)
             rows.append(
                 FigureRow(
                     engine,
@@ -126,13 +126,13 @@ def figure_rows(comparison: Mapping[str, Any]) -> list[FigureRow]:
                     row["metric"],
                     WHOLE_RUN,
                     value,
-                    told.get("n"),
+                    figure.get("n"),
                     _number(low),
                     _number(high),
                     row.get("unit"),
                 )
             )
-            for number, given in told["rounds"].items():
+            for number, given in figure["rounds"].items():
                 if (single := _number(given)) is not None:
                     rows.append(FigureRow(engine, cell, row["metric"], int(number), single, unit=row.get("unit")))
     return sorted(rows, key=lambda row: (row.engine, row.cell, row.metric, row.round))
@@ -144,29 +144,29 @@ def quality_rows(comparison: Mapping[str, Any]) -> list[QualityRow]:
     for row in comparison.get("quality", []):
         cell = row["cell"]
         problems = [p for p in comparison.get("problems", []) if p["cell"] == cell]
-        for engine, told in row["engines"].items():
-            low, high = told.get("ci") or (None, None)
-            goes: dict[str, list[bool]] = defaultdict(list)
+        for engine, answers in row["engines"].items():
+            low, high = answers.get("ci") or (None, None)
+            samples: dict[str, list[bool]] = defaultdict(list)
             for problem in problems:
                 if engine in problem["engines"]:
-                    goes[str(problem["prompt_id"])].append(bool(problem["engines"][engine].get("correct")))
-            marks = [mark for group in goes.values() for mark in group]
-            n = told.get("n", row.get("n"))
+                    samples[str(problem["prompt_id"])].append(bool(problem["engines"][engine].get("correct")))
+            marks = [mark for group in samples.values() for mark in group]
+            n = answers.get("n", row.get("n"))
             rows.append(
                 QualityRow(
                     engine,
                     cell,
                     n,
-                    told.get("correct"),
-                    _number(told.get("accuracy")),
+                    answers.get("correct"),
+                    _number(answers.get("accuracy")),
                     _number(low),
                     _number(high),
-                    told.get("truncated"),
-                    told.get("no_answer"),
-                    told.get("errors"),
-                    # Half a list would pair the wrong problems.
-                    {prompt: sum(group) / len(group) for prompt, group in goes.items()}
-                    if marks and len(marks) == n and sum(marks) == told.get("correct")
+                    answers.get("truncated"),
+                    answers.get("no_answer"),
+                    answers.get("errors"),
+                    # An incomplete list would pair the wrong problems.
+                    {prompt: sum(group) / len(group) for prompt, group in samples.items()}
+                    if marks and len(marks) == n and sum(marks) == answers.get("correct")
                     else None,
                 )
             )
@@ -174,5 +174,5 @@ def quality_rows(comparison: Mapping[str, Any]) -> list[QualityRow]:
 
 
 def _number(value: Any) -> float | None:
-    """A finite float, else None: SQLite would keep a NaN as NULL, and infinity is no figure."""
+    """A finite float, else None: SQLite would store a NaN as NULL, and infinity is no figure."""
     return float(value) if isinstance(value, int | float) and np.isfinite(value) else None

@@ -1,6 +1,6 @@
-"""The history's tables, one migration step per version, and how its file is opened, copied and written.
+"""Defines the history's tables (one migration step per version), and opens, copies and writes its file.
 
-A new file runs every step, so the old steps are tested by every new history.
+A new file runs every step, so every new history tests the old steps.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 APPLICATION_ID = 0x454E4248
-"""`ENBH`: tells our file from any other SQLite database before anything is written to it."""
+"""`ENBH`: distinguishes a history from any other SQLite database before anything is written to it."""
 
 _V1 = """
 CREATE TABLE run(
@@ -76,26 +76,26 @@ def migrate(connection: sqlite3.Connection, path: Path, *, backup: bool = True) 
     """Bring a database to this version in one transaction; an older one is first copied to `<name>.v<old>.bak`.
 
     Returns:
-        The version that was found (0 for a new file).
+        The version before the migration (0 for a new file).
 
     Raises:
-        HistoryError: the file is another program's, or of a newer version.
-        sqlite3.Error: it cannot be written; then it is as it was.
+        HistoryError: the file belongs to another program, or has a newer version.
+        sqlite3.Error: the file cannot be written; it is then unchanged.
     """
-    found = _pragma(connection, "user_version")
+    version = _pragma(connection, "user_version")
     mine = _pragma(connection, "application_id") == APPLICATION_ID
-    if not mine and (found or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]):
+    if not mine and (version or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]):
         raise HistoryError(
             f"{path}: an SQLite database, but not a history of enginebench; name another file with --history"
         )
-    if found > VERSION:
+    if version > VERSION:
         raise HistoryError(
-            f"{path}: history of version {found}, this program knows up to {VERSION}; update enginebench"
+            f"{path}: history of version {version}, this program knows up to {VERSION}; update enginebench"
         )
-    if found == VERSION:
-        return found
-    if found and backup:
-        with closing(sqlite3.connect(path.with_name(f"{path.name}.v{found}.bak"))) as copy:
+    if version == VERSION:
+        return version
+    if version and backup:
+        with closing(sqlite3.connect(path.with_name(f"{path.name}.v{version}.bak"))) as copy:
             connection.backup(copy)
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -111,7 +111,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, backup: bool = True) 
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return found
+    return version
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
@@ -119,11 +119,11 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def copy_in_memory(path: Path) -> sqlite3.Connection:
-    """A copy at this version of a history that may be older; the file itself is only read.
+    """A copy in memory of a history, migrated to this version; the file itself is only read.
 
     Raises:
         HistoryError: no such file, or not a history.
-        sqlite3.Error: it cannot be read.
+        sqlite3.Error: the file cannot be read.
     """
     if not path.is_file():
         raise HistoryError(f"{path}: no such file")
@@ -143,7 +143,7 @@ def copy_in_memory(path: Path) -> sqlite3.Connection:
 def insert(
     db: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any]], *, update: Sequence[str] = ()
 ) -> None:
-    """Insert rows that all have the first one's keys; `update` names columns to overwrite where the run is known."""
+    """Insert rows that all have the first row's keys; `update` names columns to overwrite where the run exists."""
     if not rows:
         return
     keys = list(rows[0])
@@ -162,11 +162,11 @@ def one_line(path: Path) -> Iterator[None]:
         text = str(error)
         hint = ""
         if "full" in text or "disk I/O" in text:
-            hint = "; is the disk full? Nothing of this change was kept, what was there before is whole"
+            hint = "; is the disk full? This change was not stored; the earlier content is intact"
         elif "locked" in text:
             hint = "; another program holds it, try again later"
         elif "not a database" in text or "malformed" in text:
-            hint = "; put it aside and start anew, or restore a copy"
+            hint = "; move the file away to start a new history, or restore a copy"
         raise HistoryError(f"{path}: history: {text}{hint}") from None
     except OSError as error:
         raise HistoryError(f"{path}: history: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""A figure over the nights: which runs belong to one series, why others don't, and what each night said of it."""
+"""Builds the series of a figure over the nights: which runs belong to it, its breaks, and each night's decision."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from scoring.comparability import engine_changes, host_changes
 
 
 def breaks_between(history: History, before: RunInfo, after: RunInfo, engine: str, cell: str | None) -> list[str]:
-    """Why the figures of two runs must not be compared, in words; empty where they may be.
+    """The reasons why the figures of two runs must not be compared, as texts; empty if they may be compared.
 
-    A change of driver, kernel, clocks, GPU or CPU; of an engine's weights, slots or context; of what a cell asks. A new
-    build, binary or argument of the engine is no break: it is what is being compared.
+    Reasons are changes of driver, kernel, clocks, GPU or CPU; of an engine's weights, slots or context; of a cell's
+    load. A new build, binary or argument of the engine is no reason: the comparison is meant to measure it.
     """
     changes = host_changes(before.fingerprint, after.fingerprint)
     left, right = (history.engines(run.run_id).get(engine) for run in (before, after))
@@ -21,7 +21,7 @@ def breaks_between(history: History, before: RunInfo, after: RunInfo, engine: st
     if cell is not None:
         was, now = (history.loads(run.run_id).get(cell) for run in (before, after))
         if was is None or now is None:
-            # From before version 2: only the whole profile's hash tells whether the same was asked.
+            # A run from before version 2 has only the whole profile's hash.
             if before.profile_sha256 != after.profile_sha256:
                 changes.append("profile changed")
         elif was != now:
@@ -31,9 +31,9 @@ def breaks_between(history: History, before: RunInfo, after: RunInfo, engine: st
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One night of one figure. `broken_by` says why it can't be compared with the point before.
+    """One night of one figure. `broken_by` lists why it can't be compared with the point before.
 
-    `value` is None where the night lacks the figure. `gate` is the night's decision on it, where it made one.
+    `value` is None if the night lacks the figure. `gate` is the night's decision on it, or None.
     """
 
     run_id: str
@@ -80,8 +80,8 @@ def series_of(
 ) -> list[Series]:
     """Every series of a metric (or of every metric), by profile, engine and cell.
 
-    Void, partial and confirming runs are no part of one. A night that lacks a figure which the gate missed has a point
-    without a value.
+    Void, partial and confirming runs belong to no series. A night for which the gate reported a missing figure has a
+    point without a value.
     """
     runs = history.runs(profile=profile, where="status = 'complete' AND kind != 'confirmation'")
     units: dict[_Key, str | None] = {}

@@ -1,7 +1,7 @@
 """The history: the figures of many runs in one SQLite file, small enough to keep for years and to copy to another host.
 
-One process writes at a time (WAL, busy timeout); readers are never blocked. Every change is one transaction, so that
-a kill or a full disk leaves the history as it was before.
+One process writes at a time (WAL, busy timeout); readers are never blocked. Every change is one transaction, so a kill
+or a full disk leaves the history unchanged.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ AND (place > COALESCE(:keep, place) OR created_utc < COALESCE(:before, '')) ORDE
 """  # noqa: S608  only constants
 
 _REFRESHED = ("profile_sha256", "fingerprint", "status", "digest")
-"""What a later scoring of the same run may change."""
+"""Columns that a later scoring of the same run may change."""
 
 
 class History(Reader):
-    """An open history, read and written; see `Reader`."""
+    """An open history, for reading and writing; see `Reader`."""
 
     def begin(self, run_id: str, created_utc: str, profile: str, kind: str, confirms: str | None = None) -> None:
-        """Note that a run has started, so that one that is killed is seen afterwards.
+        """Record that a run has started, so that a killed run can be detected later.
 
-        A night follows the nights before it, also where the clock went back in between.
+        A night is placed after all earlier nights, even if the clock was set back in between.
 
         Raises:
-            HistoryError: the run is in the history already, or it cannot be written.
+            HistoryError: the run is in the history already, or the history cannot be written.
         """
         with self._change() as db:
             if self.find(run_id) is not None:
@@ -73,7 +73,7 @@ class History(Reader):
     def end(
         self, run_id: str, *, status: str | None = None, exit_code: int | None = None, note: str | None = None
     ) -> None:
-        """Set how a run ended; what is None stays as it is."""
+        """Set how a run ended; arguments that are None change nothing."""
         with self._change() as db:
             db.execute(
                 "UPDATE run SET status = COALESCE(?, status), exit_code = COALESCE(?, exit_code),"
@@ -82,32 +82,32 @@ class History(Reader):
             )
 
     def forget(self, run_id: str) -> None:
-        """Remove a run with all that belongs to it."""
+        """Remove a run with all its rows."""
         with self._change() as db:
             db.execute("DELETE FROM run WHERE run_id = ?", (run_id,))
 
     def mark_abandoned(self) -> list[str]:
-        """Turn runs that still say `running` into `partial`; call only while holding the nightly lock. Their ids."""
+        """Mark runs with status `running` as `partial` and return their ids. Needs the nightly lock."""
         with self._change() as db:
-            found = [
+            abandoned = [
                 row[0] for row in db.execute("SELECT run_id FROM run WHERE status = 'running' ORDER BY created_utc")
             ]
             db.execute(
                 "UPDATE run SET status = 'partial', note = 'killed or crashed before its end' WHERE status = 'running'"
             )
-        return found
+        return abandoned
 
     def add(self, run: ImportedRun, *, requests_failed: bool = False) -> bool:
-        """Import a run; again is harmless (the newest scoring of a run replaces the older, gates and pin stay).
+        """Import a run. A second import replaces an older scoring of the run; gates and pin stay.
 
         Returns:
-            False where exactly these figures were there already.
+            False if the history has exactly these figures already.
         """
         with self._change() as db:
             known = db.execute("SELECT digest, status FROM run WHERE run_id = ?", (run.run_id,)).fetchone()
             twin = db.execute("SELECT 1 FROM run WHERE digest = ? AND run_id != ?", (run.digest, run.run_id)).fetchone()
             if known == (run.digest, run.status) or twin:
-                # A twin came by a merge, under a name of its own.
+                # A twin was merged from another history, under a different run id.
                 return False
             for table in ("engine", "cell", "figure", "quality"):
                 db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run.run_id,))  # noqa: S608  a constant
@@ -124,14 +124,14 @@ class History(Reader):
         return True
 
     def add_gates(self, run_id: str, gates: list[GateRow], exit_code: int) -> None:
-        """Keep a night's decisions with its exit code, in one transaction."""
+        """Store a night's decisions and exit code, in one transaction."""
         with self._change() as db:
             db.execute("DELETE FROM gate WHERE run_id = ?", (run_id,))
             insert(db, "gate", [{"run_id": run_id} | asdict(gate) for gate in gates])
             db.execute("UPDATE run SET exit_code = ? WHERE run_id = ?", (exit_code, run_id))
 
     def pin(self, run_id: str, when_utc: str | None) -> None:
-        """Make a run the pinned baseline of its profile (the newest pin counts), or with None take the pin away.
+        """Pin a run as the baseline of its profile (the newest pin counts); with None, remove the pin.
 
         Raises:
             HistoryError: no such run, or not a complete one.
@@ -143,7 +143,7 @@ class History(Reader):
             db.execute("UPDATE run SET pinned_utc = ? WHERE run_id = ?", (when_utc, run_id))
 
     def prune(self, *, keep: int | None = None, older_than: datetime | None = None) -> list[str]:
-        """Forget runs beyond the newest `keep` of each profile, or older than a date; never a pin or the last good run.
+        """Remove runs beyond the newest `keep` of each profile, or older than a date; never a pin or the last good run.
 
         Returns:
             The ids of the runs that were removed.
@@ -155,12 +155,12 @@ class History(Reader):
         return doomed
 
     def merge(self, other: Path) -> tuple[list[str], list[str]]:
-        """Take over the runs of another history that this one lacks; the other is only read.
+        """Copy the runs of another history that this one lacks; the other is only read.
 
-        Two hosts may have used the same run id: then the other's run is taken under `<id>.<first of its digest>`.
+        If both have different runs with the same id, the other's run is stored as `<id>.<begin of its digest>`.
 
         Returns:
-            (ids that were added, those of them that were given a new name).
+            (ids that were added, those of them with a new name).
         """
         with one_line(other):
             source = copy_in_memory(other)
@@ -171,15 +171,15 @@ class History(Reader):
             source.close()
 
     def same_figures(self, run_id: str, other_id: str) -> bool:
-        """Whether two runs hold the same figures to the last digit: then one is a copy of the other."""
-        one, other = (
+        """Whether two runs have the same figures to the last digit: then one is a copy of the other."""
+        own, other = (
             {(f.engine, f.cell, f.metric, f.round): f.value for f in self.figures(each)} for each in (run_id, other_id)
         )
-        shared = one.keys() & other.keys()
-        return bool(shared) and all(one[key] == other[key] for key in shared)
+        shared = own.keys() & other.keys()
+        return bool(shared) and all(own[key] == other[key] for key in shared)
 
     def nights_beyond(self, profile: str, keep: int) -> list[str]:
-        """Nights older than the newest `keep`, with their confirmations; pinned ones and the last good one stay."""
+        """Ids of nights older than the newest `keep`, with their confirmations; not pins, not the last good night."""
         nights = self.runs(profile=profile, where="kind = 'nightly' AND status != 'running'")
         good = self.runs(profile=profile, good=True)
         staying = {run.run_id for run in nights[max(0, len(nights) - keep) :]} | {run.run_id for run in good[-1:]}
@@ -205,10 +205,10 @@ class History(Reader):
 
 
 def require_history(path: Path) -> None:
-    """Look whether a file is a history that can be merged; it is only read.
+    """Check that a file is a history that can be merged; it is only read.
 
     Raises:
-        HistoryError: it is none, or cannot be read.
+        HistoryError: the file is not a history, or cannot be read.
     """
     with one_line(path):
         copy_in_memory(path).close()
@@ -224,14 +224,14 @@ def _packed(outcomes: Mapping[str, float] | None) -> str | None:
 
 
 def _after(newest: str | None, created_utc: str) -> str | None:
-    """A place one second after the newest night, where a new night's clock is not after it; else None."""
+    """One second after the newest night, if the new night's clock is not later than it; else None."""
     if newest is None or newest < created_utc:
         return None
     return utc_text(datetime.fromisoformat(newest) + timedelta(seconds=1))
 
 
 def _take_over(source: sqlite3.Connection, target: sqlite3.Connection) -> tuple[list[str], list[str]]:
-    """Copy the runs that the target lacks, by content: the same run twice is one. The caller holds the transaction."""
+    """Copy the runs that the target lacks; runs with equal content are the same. The caller holds the transaction."""
     names: dict[str, str] = {}
     for run_id, digest in source.execute(
         "SELECT run_id, digest FROM run WHERE status != 'running' ORDER BY created_utc"
@@ -240,7 +240,7 @@ def _take_over(source: sqlite3.Connection, target: sqlite3.Connection) -> tuple[
             continue
         mine = target.execute("SELECT digest FROM run WHERE run_id = ?", (run_id,)).fetchone()
         if mine is not None and (digest is None or mine[0] is None):
-            # Without a digest on both sides (before version 2, or never finished) the id is all there is to go by.
+            # Without a digest on both sides (before version 2, or never finished) only the ids can be compared.
             continue
         names[run_id] = run_id if mine is None else f"{run_id}.{digest[:8]}"
     for run_id, name in names.items():

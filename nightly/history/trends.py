@@ -1,4 +1,4 @@
-"""Trends: a figure over many nights, with the breaks of its series and the nights at which its level changed."""
+"""Computes trends: a figure over many nights, the breaks of its series, and the nights at which its level changed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from reporting.format import figure, metric_name
 from scoring.metrics import higher_is_better
 
 RECENT_NIGHTS = 14
-"""Changes of level within so many nights are shown with the night."""
+"""A night's report shows changes of level within this many last nights."""
 
 CHART_WIDTH = 41
 LEAST_SPAN = 0.08
-"""The scale of a chart spans at least so much of the level, so that noise does not look like a change."""
+"""The scale of a chart spans at least this share of the level, so that noise does not look like a change."""
 
 MARKS = {"regression": "x", "suspected": "x", "missing": "x", "unconfirmed": "?", "improved": "+"}
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A change of level. `speed_ratio` is after against before, above 1 where it got better."""
+    """A change of level. `speed_ratio` is after against before; above 1 is faster."""
 
     index: int
     run_id: str
@@ -38,7 +38,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A series and the changes of its level; none is looked for across a break."""
+    """A series and its changes of level, which are searched only between breaks."""
 
     series: Series
     shifts: tuple[Shift, ...]
@@ -50,7 +50,7 @@ def trend(series: Series, *, alpha: float = 0.01, least: float = 0.01) -> Trend:
     Args:
         series: the figure over the nights.
         alpha: largest p-value of a change point (see `change_points`).
-        least: changes smaller than this share are not reported, however certain.
+        least: smaller changes (as a share) are not reported, however certain they are.
     """
     shifts = []
     for start, end in series.unbroken():
@@ -89,7 +89,7 @@ def trends(
 
 
 def recent_shifts(history: History, profile: str, metrics: Sequence[str]) -> list[str]:
-    """Changes of level of the last nights in words."""
+    """Changes of level in the last nights, as texts."""
     notes = []
     for metric in metrics:
         for each in trends(history, metric, profile=profile):
@@ -103,7 +103,7 @@ def recent_shifts(history: History, profile: str, metrics: Sequence[str]) -> lis
 
 
 def lines(each: Trend) -> list[str]:
-    """A trend for a terminal: a line a night with its place on a scale; breaks, builds and changes of level between."""
+    """A trend for a terminal: one line per night with its place on a scale; lines for breaks, builds, changes."""
     series = each.series
     unit = f" ({series.unit})" if series.unit else ""
     text = [_plain(f"{series.profile}: {series.engine}, {series.cell}, {metric_name(series.metric)}{unit}")]
@@ -153,7 +153,7 @@ def _said(point: Point) -> str:
 
 
 def describe(shift: Shift, unit: str | None = None) -> str:
-    """A change of level in words."""
+    """A change of level as text."""
     levels = f"{figure(shift.before)} -> {figure(shift.after)}{f' {unit}' if unit else ''}"
     if shift.speed_ratio is None:
         return levels

@@ -93,7 +93,7 @@ def test_a_young_series_says_so_and_what_it_could_hold(tmp_path: Path) -> None:
     young = [host.run(slower={"llama": 0.05 * (night == 3)}) for night in range(2, 8)]
     assert {f.verdict for night in young for f in night.findings} == {"too young"}
     assert young[0].findings[0].baseline == first.run_id
-    assert re.search(r"only a loss of more than \d\d% would show", young[0].headline)
+    assert re.search(r"only a loss of more than \d\d% would be detected", young[0].headline)
     assert {f.verdict for f in host.run().findings} == {"ok"}
 
 
@@ -176,14 +176,14 @@ def test_a_regression_stays_red_and_joins_no_baseline_until_it_is_pinned(tmp_pat
     assert (accepted.exit_code, accepted.findings[0].baseline) == (0, later[-1].run_id)
 
 
-def test_a_mended_regression_turns_green_and_says_so(tmp_path: Path) -> None:
+def test_a_fixed_regression_turns_green_and_says_so(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.quiet(12)
     for _ in range(3):
         assert host.run(slower={"llama": 0.10}).exit_code == 1
-    mended = [host.run() for _ in range(4)]
-    assert [night.exit_code for night in mended][-1] == 0
-    evidence = next(f.evidence for night in mended for f in night.findings if "mended:" in f.evidence)
+    fixed = [host.run() for _ in range(4)]
+    assert [night.exit_code for night in fixed][-1] == 0
+    evidence = next(f.evidence for night in fixed for f in night.findings if "fixed:" in f.evidence)
     assert "it was slower since" in evidence
     assert host.run(slower={"llama": 0.10}).exit_code == 1, "the old level is still the baseline"
 

@@ -164,7 +164,7 @@ def test_a_fall_to_zero_is_a_regression_and_the_unknown_is_not_judged(
 
 
 @pytest.mark.parametrize("nights", [1, 2])
-def test_a_regression_is_mended_once_the_old_level_is_100_000_times_likelier(nights: int) -> None:
+def test_a_regression_is_fixed_once_the_old_level_is_100_000_times_likelier(nights: int) -> None:
     baseline = [each.rounds for each in eight()]
     for odds, verdict in ((100_000.5, "ok"), (99_999.5, "regression")):
         # log odds of n nights on the old level: n * loss^2 / (2 sd^2)
