@@ -20,11 +20,11 @@ DEFAULT = ("gsm8k", "aime2025")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Default: ENGINEBENCH_DATA, else the user's cache.")
 @click.option("--force", is_flag=True, help="Fetch again what is there already.")
 def command(workloads: tuple[str, ...], source_file: Path | None, data_dir: Path | None, force: bool) -> int:
-    """Fetch gsm8k and aime2025, or the WORKLOADs named: also mmlu_pro and gpqa_diamond (which needs a token of the hub).
+    """Fetch gsm8k and aime2025, or the named WORKLOADs: also mmlu_pro and gpqa_diamond (which needs a hub token).
 
-    They are taken at their pinned revisions and checked, and their hashes kept.
+    The data sets are downloaded at their pinned revisions and checked, and their hashes are stored.
 
-    Where there is no network, place the files or import them with --from; no later stage needs more than them.
+    Without a network, place the files or import them with --from; later stages need nothing else.
     """
     from records.wording import count
     from workloads import DATA_SETS, TaskError
