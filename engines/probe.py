@@ -14,7 +14,7 @@ from engines.http import session
 from load.chat.decode import decode
 from load.chat.usage import count_of, detail
 from records import prompt_sha256
-from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, question, server_url
+from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, request_body, server_url
 from records.thinking import holds_thought
 
 TIMEOUT_S = 180.0
@@ -131,14 +131,14 @@ class _Asked:
 
     def _post(self, messages: list[dict[str, str]], fields: Mapping[str, Any]) -> ProbeAnswer:
         engine = self._engine
-        body = {
-            "model": engine.model_name or "default",
-            **question(messages, self._endpoint),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            self.max_tokens_field: FIXED_TOKENS,
-            **{name: value for name, value in fields.items() if value is not None},
-        }
+        body = request_body(
+            messages,
+            self._endpoint,
+            model=engine.model_name,
+            max_tokens_field=self.max_tokens_field,
+            max_tokens=FIXED_TOKENS,
+            fields=fields,
+        )
         deadline = time.monotonic() + TIMEOUT_S
         url = server_url(engine.base_url, f"/v1/{ENDPOINTS[self._endpoint]}")
         with (

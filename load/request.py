@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from load.options import DEFAULT_MAX_TOKENS
-from records.endpoint import Target, question
+from records.endpoint import Target, request_body
 from records.headers import replacing
 from workloads import Prompt
 
@@ -50,19 +50,15 @@ class RequestWriter:
     def write(self, prompt: Prompt) -> tuple[bytes, int | None]:
         """The bytes of one request, and the most tokens that it asks for."""
         options = self._options
-        body: dict[str, Any] = {
-            "model": options.model or "default",
-            **question(prompt.messages, options.endpoint),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            options.max_tokens_field: options.max_tokens or prompt.max_tokens or DEFAULT_MAX_TOKENS,
-            "temperature": 0,
-        }
-        if options.fixed_length:
-            body["ignore_eos"] = True
-        body |= prompt.request or {}
-        # A field that the extras set to null is left out: some servers refuse what they don't know.
-        body = {name: value for name, value in {**body, **self._extras}.items() if value is not None}
+        fixed_length = {"ignore_eos": True} if options.fixed_length else {}
+        body = request_body(
+            prompt.messages,
+            options.endpoint,
+            model=options.model,
+            max_tokens_field=options.max_tokens_field,
+            max_tokens=options.max_tokens or prompt.max_tokens or DEFAULT_MAX_TOKENS,
+            fields={"temperature": 0, **fixed_length, **(prompt.request or {}), **self._extras},
+        )
         data = orjson.dumps(body)
         # What the extras made of it is what was asked for.
         return b"%b%d\r\n\r\n%b" % (self._head, len(data), data), body.get(

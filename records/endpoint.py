@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -31,14 +31,41 @@ def split_url(url: str) -> SplitResult:
     return parts
 
 
-def question(messages: Sequence[Any], endpoint: str) -> dict[str, Any]:
-    """The field of a request that asks: `messages`, or for `/v1/completions` their contents as one `prompt`.
+def request_body(
+    messages: Sequence[Any],
+    endpoint: str,
+    *,
+    model: str | None,
+    max_tokens_field: str,
+    max_tokens: int,
+    fields: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The JSON body of a streamed request, as the load and the probe send it.
 
-    No chat template is applied to a prompt: the contents are joined by blank lines.
+    `/v1/completions` gets the contents of the messages as one prompt, joined by blank lines: no chat template applies.
+
+    Args:
+        messages: {role, content} each.
+        endpoint: a key of `ENDPOINTS`.
+        model: the model's name; without one `default` is sent.
+        max_tokens_field: one of `MAX_TOKENS_FIELDS`.
+        max_tokens: the most tokens that the answer may have.
+        fields: more fields, which replace those of the same name. A field set to None is left out: some servers refuse
+            what they do not know.
     """
     if endpoint == CHAT:
-        return {"messages": list(messages)}
-    return {"prompt": "\n\n".join(str(message["content"]) for message in messages)}
+        asked: dict[str, Any] = {"messages": list(messages)}
+    else:
+        asked = {"prompt": "\n\n".join(str(message["content"]) for message in messages)}
+    body = {
+        "model": model or "default",
+        **asked,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        max_tokens_field: max_tokens,
+        **fields,
+    }
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def api_target(base: str, resource: str = ENDPOINTS[CHAT]) -> str:
