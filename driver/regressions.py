@@ -9,10 +9,10 @@ from __future__ import annotations
 from driver.errors import BenchError
 from driver.profile.model import Profile
 from driver.profile.sections import Hooks
-from driver.run.plan import Life
+from driver.run.plan import EngineRound
 from driver.run.progress import Display
 from driver.run.prompts import load_workloads, write_workloads
-from driver.run.round import run_life
+from driver.run.round import run_engine_round
 from records import JsonObject, RunFolder
 from records.wording import count
 
@@ -53,6 +53,6 @@ def look_into(profile: Profile, folder: RunFolder, comparison: JsonObject, displ
             cells = tuple(cell for cell in profile.cells if cell.label in wanted)
             if cells:
                 with display:
-                    run_life(again, attached, Life(engine, 1, cells), display)
+                    run_engine_round(again, attached, EngineRound(engine, 1, cells), display)
     except BenchError as error:
         display.say(f"on_regression: {error.message}")

@@ -11,7 +11,7 @@ from driver.judge import exit_code, judge, to_json, write_reports
 from driver.options import shared
 from driver.profile.read import Profile, find_profile, load_profile
 from driver.regressions import look_into
-from driver.run.plan import earlier_runs, estimate, lives
+from driver.run.plan import earlier_runs, engine_rounds, estimate
 from driver.run.progress import Display
 from driver.run.prompts import load_workloads
 from driver.run.run import run_profile
@@ -97,11 +97,11 @@ def plan_text(profile: Profile, out: Path) -> str:
     """The plan as it will be lived, with the estimate and what that rests on."""
     workloads = load_workloads(profile)
     lines = [f"profile {profile.name}: {profile.description}", f"baseline {profile.baseline}"]
-    for number, life in enumerate(lives(profile), start=1):
-        engine = life.engine
+    for number, round_ in enumerate(engine_rounds(profile), start=1):
+        engine = round_.engine
         slots = f", {count(engine.slots, 'slot')}" if engine.slots else ""
-        lines.append(f"{number}. {engine.name} round {life.round}: {engine.kind}{slots}")
-        for cell in life.cells:
+        lines.append(f"{number}. {engine.name} round {round_.number}: {engine.kind}{slots}")
+        for cell in round_.cells:
             asked = cell.requests or workloads[cell.workload_name].measured * cell.samples
             amount = f"{cell.duration_s:g} s" if cell.duration_s else count(asked, "request")
             amount = "as long as the search takes" if cell.searches_capacity else amount

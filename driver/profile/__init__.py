@@ -1,1 +1,1 @@
-"""Profiles: TOML read, checked in full and turned into frozen objects."""
+"""Profiles: reads TOML, checks it in full, and makes frozen objects."""

@@ -1,4 +1,4 @@
-"""What a cell's `options` may hold: checked by the load's own table of options before any engine is started."""
+"""Checks a cell's `options` against the load's table of options, before any engine is started."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ LOCUSTFILES = Path(__file__).resolve().parents[2] / "locustfiles"
 Options = dict[str, str | int | float | bool]
 
 OF_A_CELL = frozenset({"ca", "drain_timeout", "retries", "cancel_share", "cancel_after_tokens", *OF_KIND})
-"""The options of a scenario that are not keys of the cell, or of the run, themselves."""
+"""The options of a scenario that are not keys of a cell or of a profile."""
 
 CAPACITY_KIND = "capacity"
-"""The kind of load that searches a capacity: it measures for as long as it needs, and is judged by objectives."""
+"""The kind of load that searches a capacity: it runs as long as it needs, and is judged by objectives."""
 
 DRAIN_TIMEOUT_S: float = plain_parser().get_default("drain_timeout")
-"""How long a load drains where its cell does not say."""
+"""Default drain timeout of a load, in seconds."""
 
 
 def scenarios() -> list[str]:
-    """The names that a cell may use: the files in locustfiles/ without a leading underscore."""
+    """The names of all scenarios: the files in locustfiles/ without a leading underscore."""
     return sorted(path.stem for path in LOCUSTFILES.glob("*.py") if not path.name.startswith("_"))
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:
-    """The options as arguments of a command line; false leaves a switch out."""
+    """The options as command-line arguments; a false switch is left out."""
     argv: list[str] = []
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -39,10 +39,10 @@ def flags(options: Mapping[str, Any]) -> list[str]:
 
 
 def check_options(options: Options, scenario: str) -> None:
-    """Look at names and values, and whether the scenario has a use for them.
+    """Check names and values of options, and that the scenario uses them.
 
     Raises:
-        ValueError: in one line, what is wrong and what was expected.
+        ValueError: one line with the mistake and the expected value.
     """
     for name in options:
         if name.replace("-", "_") not in OF_A_CELL:
@@ -50,7 +50,7 @@ def check_options(options: Options, scenario: str) -> None:
             meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(OF_A_CELL))}"
             raise ValueError(f"unknown option {name!r}; {meant}")
     kind = scenario_kind(scenario)
-    # A cell's objectives are the profile's, which looks itself whether there are any.
+    # A cell's objectives come from the profile, which checks itself that there are any.
     objectives = {"objectives": "ttft_ms=1"} if kind == CAPACITY_KIND else {}
     check(plain_parser().parse_args(flags({**objectives, **options})), kind)
 
@@ -61,13 +61,13 @@ def scenario_kind(scenario: str) -> str:
 
 
 def exact_users(scenario: str) -> int | None:
-    """How many users a scenario always has; None where a cell may say."""
+    """The fixed number of users of a scenario; None if a cell may choose it."""
     facts = declared(scenario)
     return int(facts.get("fixed_count", 1)) if facts.get("exact_count") else None
 
 
 def declared(scenario: str) -> dict[str, Any]:
-    """The class attributes that a scenario declares, such as `kind`. Parsed, for importing it would import Locust."""
+    """The class attributes of a scenario, such as `kind`. The file is parsed, because importing it imports Locust."""
     module = ast.parse((LOCUSTFILES / f"{scenario}.py").read_text(encoding="utf-8"))
     return {
         target.id: ast.literal_eval(statement.value)

@@ -1,4 +1,4 @@
-"""A profile's mistakes in our words: file, key, what was given, what was expected."""
+"""Formats a profile's mistakes: file, key, the given and the expected value."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def lines(source: str, error: ValidationError) -> Iterator[str]:
     """One line for each mistake."""
-    found = error.errors()
-    # A list whose items all failed is also reported as too short, which would be a second line for one mistake.
-    places = [item["loc"] for item in found]
-    for item in found:
+    mistakes = error.errors()
+    # pydantic also reports a list whose items all failed as too short: a second line for the same mistake.
+    places = [item["loc"] for item in mistakes]
+    for item in mistakes:
         if item["type"] != "too_short" or not any(p[:1] == item["loc"] and len(p) > 1 for p in places):
             yield _one_line(source, item)
 
@@ -80,7 +80,7 @@ def _one_line(source: str, error: Any) -> str:
 
 
 def _given(error: Any) -> str:
-    """What was given, unless it may be a secret or is long."""
+    """The given value, unless it may be a secret or is long."""
     given = repr(error["input"])
     given = {"True": "true", "False": "false"}.get(given, given)
     return "" if "env" in error["loc"][:-1] or len(given) > 60 else f"{given} was given; "

@@ -1,4 +1,4 @@
-"""The kinds of values in a profile: strict, closed, finite."""
+"""The types of the values in a profile: strict, without unknown keys, finite."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from records import NAME
 
 
 def complete_url(text: str) -> str:
-    """The base URL that a user means: `localhost:8080` is `http://localhost:8080`.
+    """Complete a user's base URL: `localhost:8080` becomes `http://localhost:8080`.
 
     Raises:
-        ValueError: it is no URL.
+        ValueError: the text is no URL.
     """
     url = text if "://" in text else f"http://{text}"
     try:
@@ -31,12 +31,12 @@ def complete_url(text: str) -> str:
 
 
 def looks_like_url(text: str) -> bool:
-    """Whether a word on the command line means a server: it has a scheme, or is HOST:PORT."""
+    """Whether a command-line argument is a server's URL: it has a scheme, or is HOST:PORT."""
     return text.startswith(("http://", "https://")) or bool(re.fullmatch(r"[\w.-]+:\d{1,5}(/\S*)?", text))
 
 
 class Section(BaseModel):
-    """A table of the profile: frozen, and a key that it does not know is a mistake."""
+    """A table of the profile: frozen; an unknown key is a mistake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -69,6 +69,6 @@ Cores = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$"), AfterValida
 Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-# A whole number is one too: strict mode would refuse `temperature = 0`.
+# Integers are allowed too: strict mode would refuse `temperature = 0`.
 Number = Annotated[float, Field(strict=False)]
 Seconds = Annotated[Number, Field(gt=0)]

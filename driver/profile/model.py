@@ -1,4 +1,4 @@
-"""A whole profile: its sections, and that their names fit together."""
+"""Defines a whole profile, and checks that its sections fit together."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ class Profile(Section):
     """A whole profile, resolved. `engines[].max_seq_len` falls back to the profile's own."""
 
     name: Name
-    """How runs of it are called."""
+    """The name of the profile; run ids begin with it."""
     description: str = ""
     """One line for reports."""
     baseline: str
-    """The engine that all others are compared with."""
+    """The engine with which all others are compared."""
     rounds: Rounds = 3
-    """How often each engine is started and measured; "auto" goes on until all deciding figures are decided."""
+    """How often each engine is started and measured; "auto" adds rounds until all deciding figures are decided."""
     time: str | None = None
-    """How long to measure, such as "10m". Default: 10 minutes with rounds = "auto", else as the rounds take."""
+    """Time limit for measuring, such as "10m". Default: 10 minutes with rounds = "auto", else none."""
     seed: Seed = 1
     """Seed of the order and subsets of prompts, and of the arrivals of an open loop."""
     max_seq_len: Positive = 8192
     """Tokens of each slot, prompt and answer together."""
     thinking: bool = False
-    """Whether the model may think, in all engines alike."""
+    """Whether the model may think; the same for all engines."""
     cache: bool = False
-    """Whether prefixes may come from a cache, in all engines alike."""
+    """Whether prefixes may come from a cache; the same for all engines."""
     endpoint: Endpoint = "chat"
-    """chat asks /v1/chat/completions; completions asks /v1/completions, to which no chat template is applied."""
+    """chat asks /v1/chat/completions; completions asks /v1/completions, without a chat template."""
     tokenizer: str | None = None
     """A Hugging Face folder or tokenizer.json that counts the tokens of answers without usage."""
     error_limit: Annotated[Number, Field(ge=0, le=1)] = 0.0
     """Share of failed requests above which a comparison is void."""
     on_probe_failure: Literal["refuse", "void"] = "refuse"
-    """What happens to an engine that the probe contradicts: refused, or measured and void."""
+    """What to do with an engine that contradicts the profile: refuse it, or measure it as void."""
     sampling: Sampling = Sampling()
     """The samplers of every request."""
     engines: Annotated[Listed[EngineSection], Field(min_length=1)]
@@ -69,31 +69,31 @@ class Profile(Section):
     workloads: dict[str, WorkloadSection] = Field(default_factory=dict)
     """Sections of workloads, by the name that cells use."""
     cells: Annotated[Listed[Cell], Field(min_length=1)]
-    """What each engine is loaded with, in this order."""
+    """The measurements of each engine, in this order."""
     objectives: Objectives | None = None
     """Latency objectives, for goodput and for the scenario capacity."""
     parity_margin: dict[str, Seconds] = Field(default_factory=dict)
-    """Points of accuracy that count as equivalent, by graded workload; 2 where none is given."""
+    """Difference in accuracy (points) that counts as equivalent, by graded workload; default 2."""
     hooks: Hooks = Hooks()
-    """Commands that are run beside the load: profilers, mostly."""
+    """Commands that run around or beside the load, mostly profilers."""
     gate: Gate = Gate()
     """The rules of a nightly run."""
     verdict: Verdict = Verdict()
     """Which figures get a verdict."""
 
     def endpoint_of(self, cell: Cell) -> str:
-        """The endpoint that a cell asks: its workload's, else the profile's."""
+        """The endpoint of a cell: its workload's, else the profile's."""
         section = self.workloads.get(cell.workload)
         return (section.endpoint if section else None) or self.endpoint
 
     @property
     def endpoints(self) -> list[str]:
-        """The endpoints that the cells ask, in their order."""
+        """The endpoints of the cells, in their order."""
         return list(dict.fromkeys(self.endpoint_of(cell) for cell in self.cells))
 
     @property
     def time_s(self) -> float:
-        """How long `rounds = "auto"`, or a profile with a time, may go on, in seconds."""
+        """The time limit of the run in seconds, for `rounds = "auto"` or a profile with `time`."""
         return parse_duration(self.time or "10m")
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
-"""Profiles: what to run, as TOML, checked in full before anything starts.
+"""Reads profiles: TOML files that say what to run. They are checked in full before anything starts.
 
-A profile is frozen once read. Every mistake is one line that names the file, the key and what was expected.
+A profile is frozen. Every mistake gives one line with the file, the key and the expected value.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ PROFILES = Path(__file__).resolve().parents[2] / "profiles"
 
 
 class ProfileError(ValueError):
-    """A profile that cannot be used. The message is complete: file, key, what was expected."""
+    """A profile that cannot be used. The message is complete: file, key, expected value."""
 
 
 def load_profile(path: Path | str) -> Profile:
     """Read and check a profile; a bare name such as `demo` means `profiles/demo.toml` of the checkout.
 
     Raises:
-        ProfileError: one line a mistake, each naming file, key and what was expected.
+        ProfileError: one line per mistake, each with file, key and expected value.
     """
     path = find_profile(path)
     try:
@@ -60,7 +60,7 @@ def load_profile(path: Path | str) -> Profile:
 
 
 def find_profile(path: Path | str) -> Path:
-    """The file that a user's word for a profile means."""
+    """The file of a profile that is given by path or by bare name."""
     path = Path(path)
     if path.suffix == "" and not path.exists():
         named = PROFILES / f"{path}.toml"
@@ -79,13 +79,13 @@ def parse_profile(values: dict[str, Any], source: str) -> Profile:
         profile = Profile.model_validate(_expand(values, source))
     except ValidationError as error:
         raise ProfileError("\n".join(lines(source, error))) from None
-    # What this hides is remembered, so that no text of a server shows it either.
+    # Remembers the profile's secrets, so that texts of a server do not show them either.
     shown_profile(profile.model_dump(mode="json"))
     return profile
 
 
 def resolve_model(model: str | None) -> Path | None:
-    """The file or folder that an engine's `model` means; `convert:` is resolved by the driver before this.
+    """The file or folder of an engine's `model`; the driver resolves `convert:` before.
 
     Raises:
         ProfileError: a `package:DIST/FILE` that is not installed.
@@ -116,12 +116,12 @@ def _expand(value: Any, source: str) -> Any:
         return value
 
     def lookup(match: re.Match[str]) -> str:
-        found = os.environ.get(match["name"], match["default"])
-        if found is None:
+        variable = os.environ.get(match["name"], match["default"])
+        if variable is None:
             raise ProfileError(f"{source}: {match[0]} is used, but the environment has no {match['name']}")
         if is_secret_name(match["name"]):
-            remember(found)
-        return found
+            remember(variable)
+        return variable
 
     if "\0" in value:
         raise ProfileError(f"{source}: {value!r} holds a NUL character")

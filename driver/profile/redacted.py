@@ -1,4 +1,4 @@
-"""A profile as `run.json` may hold it: `${NAME}` has put values of the environment into it, and a run is passed on."""
+"""Hides the secrets of a resolved profile for `run.json`: `${NAME}` inserts environment values, and runs are shared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from records.redaction import shown_argv, shown_env, shown_fields, shown_text
 
 
 def shown_profile(profile: JsonObject) -> JsonObject:
-    """A resolved profile with the secrets of its engines hidden, as `engine.json` hides them; again changes nothing."""
+    """A resolved profile with its secrets hidden, by the rules of `engine.json`. Repeating it changes nothing."""
     engines = profile.get("engines")
     if not isinstance(engines, list):
         return profile

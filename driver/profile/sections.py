@@ -1,4 +1,4 @@
-"""The sections of a profile. `driver.profile.read` reads one; `driver.profile.model` holds how they fit together."""
+"""The sections of a profile. `driver.profile.read` reads a profile; `driver.profile.model` checks it as a whole."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Endpoint = Literal["chat", "completions"]
 
 
 class Sampling(Section):
-    """Every sampler by name: engines have defaults of their own that are not greedy."""
+    """The samplers of every request. All are sent, because the defaults of engines are often not greedy."""
 
     temperature: Annotated[Number, Field(ge=0)] = 0.0
     """0 is greedy decoding."""
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
-    """Share of probability that tokens are drawn from."""
+    """Share of probability from which tokens are drawn."""
     top_k: Count | None = None
-    """Most tokens that are drawn from; null leaves it out."""
+    """Number of tokens from which one is drawn; null leaves it out."""
     min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
     """Least probability, relative to the best token; null leaves it out."""
     repeat_penalty: Annotated[Number, Field(gt=0)] | None = None
@@ -56,7 +56,7 @@ class Sampling(Section):
 
 
 class EngineSection(Section):
-    """One engine. `model` is a path, `package:DIST/FILE`, or `convert:HF_DIR` (the BF16 GGUF made of that folder)."""
+    """One engine. `model` is a path, `package:DIST/FILE`, or `convert:HF_DIR` (a BF16 GGUF made from it)."""
 
     name: Name
     """Its name in reports, and its folder."""
@@ -65,15 +65,15 @@ class EngineSection(Section):
     model: str | None = None
     """A path, package:DIST/FILE, or convert:HF_DIR."""
     model_name: str | None = None
-    """What requests call the model."""
+    """The `model` field of requests."""
     url: str | None = None
     """Base URL of a server that runs already (kind remote)."""
     command: CommandLine = ()
-    """Words that start the server (kind command)."""
+    """Command line that starts the server (kind command)."""
     port: Annotated[int, Field(gt=0, lt=65536)] | None = None
     """Port of a server that is started here; null: any free one."""
     slots: Positive | None = None
-    """Requests that it may batch; null asks for none (kinds remote and command)."""
+    """Requests that it may batch; null: not checked (kinds remote and command)."""
     max_seq_len: Positive | None = None
     """Tokens of each slot; null: the profile's."""
     threads: Positive | None = None
@@ -81,26 +81,26 @@ class EngineSection(Section):
     binary: str | None = None
     """Path or name of the program."""
     args: Listed[str] = ()
-    """More words of its command line."""
+    """Further command-line arguments."""
     env: dict[Variable, str] = Field(default_factory=dict)
     """Environment of its process."""
     request_extras: dict[str, Any] = Field(default_factory=dict)
     """Fields of every request; they override all others."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """Further HTTP headers of every request; the value "ENV:VAR" is read from the environment, never written down."""
+    """Further HTTP headers of every request; "ENV:VAR" is read from the environment and never stored."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
-    """What the server calls the most tokens of an answer; null: the probe learns it."""
+    """The request field for the largest length of an answer; null: the probe finds it out."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings that only its kind has (docs/engines.md)."""
     cores: Cores | None = None
-    """Cores that its process is pinned to, such as 0 or 0,2-3."""
+    """Cores to which its process is pinned, such as 0 or 0,2-3."""
     ready_timeout_s: Seconds | None = None
-    """Seconds that a start may take; null: its kind's."""
+    """Seconds that a start may take; null: the default of its kind."""
 
     @model_validator(mode="before")
     @classmethod
     def _slots_of_its_kind(cls, values: Any) -> Any:
-        """A server that this program does not configure has the slots that it has."""
+        """Set the default number of slots, except for servers that this program does not configure."""
         if isinstance(values, dict) and values.get("kind") not in ("remote", "command"):
             return {"slots": DEFAULT_SLOTS, **values}
         return values
@@ -144,15 +144,15 @@ class Synthetic(Section):
     output_tokens: Positive | None = None
     """Tokens of an answer, on average, where the cell gives no max_tokens."""
     input_sd: Annotated[Number, Field(ge=0)] = 0.0
-    """Standard deviation of the prompts' lengths; 0 makes all the same."""
+    """Standard deviation of the prompts' lengths; with 0 all are equal."""
     output_sd: Annotated[Number, Field(ge=0)] = 0.0
     """Standard deviation of the answers' lengths."""
     distribution: Distribution = "normal"
     """How lengths are drawn: normal, uniform or lognormal."""
     prefix_tokens: Count = 0
-    """Tokens that the prompts of a group begin with."""
+    """Length of the prefix that the prompts of a group share."""
     prefix_groups: Positive = 1
-    """How many different prefixes there are; prompts take them in turn."""
+    """Number of different prefixes; prompts take them in turn."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -164,16 +164,16 @@ class Synthetic(Section):
 
 
 class WorkloadSection(Section):
-    """Which part of a workload is asked, and how. Named as in the cells."""
+    """The part of a workload that is asked, and how. Cells refer to it by its name."""
 
     file: str | None = None
     """A JSONL file of prompts (docs/answers.md)."""
     synthetic: Synthetic | None = None
-    """Prompts of planned lengths, made by the tool."""
+    """Generated prompts of planned lengths."""
     first: Positive | None = None
-    """Ask only the first so many."""
+    """Ask only this many first problems."""
     sample: Positive | None = None
-    """Ask a seeded sample of so many."""
+    """Ask a seeded sample of this many problems."""
     few_shot: Count = 0
     """Worked examples before each problem."""
     endpoint: Endpoint | None = None
@@ -189,14 +189,14 @@ class WorkloadSection(Section):
 
 
 class Cell(Section):
-    """One scenario over one workload."""
+    """One scenario with one workload."""
 
     scenario: str
     """The shape of the load: a file in locustfiles/."""
     workload: Annotated[str, Field(min_length=1)]
-    """What is asked: a name, or a JSONL file."""
+    """The prompts: a workload's name, or a JSONL file."""
     name: Name | None = None
-    """<scenario>.<workload> unless given."""
+    """Name and folder of the cell; null: <scenario>.<workload>."""
     requests: Count | None = None
     """Measured requests; null: each prompt once."""
     duration_s: Seconds | None = None
@@ -206,21 +206,21 @@ class Cell(Section):
     samples: Positive = 1
     """Answers to each prompt."""
     rounds: Positive | None = None
-    """Only the first so many rounds have this cell; null: all."""
+    """The cell is only in this many first rounds; null: in all."""
     max_tokens: Positive | None = None
-    """Most tokens of an answer; null: what its prompt's row or task says, else 128."""
+    """Largest length of an answer in tokens; null: that of its prompt's row or task, else 128."""
     fixed_length: bool = False
     """Whether each answer has exactly max_tokens."""
     users: Positive | None = None
-    """Requests in flight; null: the scenario's."""
+    """Users at the same time; null: the scenario's."""
     options: Options = Field(default_factory=dict)
-    """More options of the scenario (docs/options.md)."""
+    """Further options of the scenario (docs/options.md)."""
     request_timeout_s: Seconds = 600.0
     """Seconds that a request may take."""
     silence_timeout_s: Seconds = 120.0
     """Seconds without a byte after which a request has failed."""
     cores: Cores | None = None
-    """Cores that the load process is pinned to."""
+    """Cores to which the load process is pinned."""
 
     @field_validator("scenario")
     @classmethod
@@ -244,7 +244,7 @@ class Cell(Section):
     def _known_options(cls, value: Options, info: ValidationInfo) -> Options:
         if scenario := info.data.get("scenario"):
             check_options(value, scenario)
-        # `drain-timeout` and `drain_timeout` are one option, and every reader asks for the second.
+        # `drain-timeout` and `drain_timeout` are the same option; all readers use the second spelling.
         return {name.replace("-", "_"): option for name, option in value.items()}
 
     @model_validator(mode="after")
@@ -264,7 +264,7 @@ class Cell(Section):
 
     @property
     def asks_each_once(self) -> bool:
-        """Whether it asks each prompt of its workload once (per sample), and so can go on where it was cut."""
+        """Whether it asks each prompt of its workload once (per sample), and so can be resumed."""
         return not (self.requests or self.duration_s or self.searches_capacity)
 
     @property
@@ -278,7 +278,7 @@ class Cell(Section):
 
 
 class Objectives(Section):
-    """Latency objectives, for goodput and capacity: a request counts that met every one of them. Milliseconds."""
+    """Latency objectives in ms, for goodput and capacity: a request counts if it meets all of them."""
 
     ttft_ms: Seconds | None = None
     """Time to the first token."""
@@ -316,24 +316,24 @@ class Gate(Section):
 
 
 class Hooks(Section):
-    """Commands that are run beside the load (docs/profiles.md)."""
+    """Commands that run around or beside the load (docs/profiles.md)."""
 
     before_cell: CommandLine = ()
-    """Run when the engine is up, before each cell's load is started."""
+    """Runs when the engine is up, before each cell's load."""
     after_cell: CommandLine = ()
-    """Run after each cell's load, while the engine is still up."""
+    """Runs after each cell's load, while the engine is still up."""
     during_cell: CommandLine = ()
-    """Run beside each cell's load in one round, whose speed is not compared."""
+    """Runs beside each cell's load in one round, whose speed is not compared."""
     during_round: Positive = 1
     """The round of during_cell."""
     on_regression: CommandLine = ()
-    """Run beside each cell that a candidate lost, in one more start of it and of the baseline."""
+    """Runs beside each cell with a regression, in one more start of the candidate and of the baseline."""
     timeout_s: Seconds = 60.0
-    """Seconds that a hook may take; during_cell, after its cell."""
+    """Time limit of a hook in seconds; for during_cell, counted from the cell's end."""
 
 
 class Verdict(Section):
-    """Which figures of each cell get a verdict; all others are exploratory: shown with their interval, never judged."""
+    """The figures of each cell that get a verdict; all others are exploratory (shown with their interval only)."""
 
     deciding: Annotated[Listed[str], Field(min_length=1)] = DECIDING
     """Metrics that get a verdict."""

@@ -1,4 +1,4 @@
-"""One cell on a living engine: what it still owes, the load, and why that did not come to its end."""
+"""Runs one cell on a running engine: finds the prompts that still need an answer, runs the load, reports its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from driver.run.engine_deaths import mark_complete, mark_engine_gone, name_cut_r
 from driver.run.engine_setup import request_extras
 from driver.run.hooks import Target, around
 from driver.run.launcher import Load, LoadResult, run_load
-from driver.run.plan import Life
+from driver.run.plan import EngineRound
 from driver.run.progress import Display
 from engines import Engine, RunningEngine
 from records import ASKED_AGAIN, CellFolder, RoundFolder, RunFolder, read_records
@@ -22,25 +22,25 @@ from workloads import Prompt
 
 @dataclass(frozen=True, slots=True)
 class LivingEngine:
-    """An engine that is up, and what its cells must know of the run around it."""
+    """A running engine, with the facts of the run that its cells need."""
 
     run: RunFolder
     profile: Profile
-    life: Life
+    planned: EngineRound
     engine: Engine
     process: RunningEngine
     display: Display
     max_tokens_fields: Mapping[str, str]
-    """By endpoint: what the engine calls the most tokens of an answer."""
+    """By endpoint: the engine's request field for the largest length of an answer."""
     keep_raw: bool = False
 
     @property
     def folder(self) -> RoundFolder:
-        return self.run.round(self.life.engine.name, self.life.round)
+        return self.run.round(self.planned.engine.name, self.planned.number)
 
 
 def run_cell(living: LivingEngine, cell: Cell) -> bool:
-    """Run what a cell still owes.
+    """Run the requests of a cell that still need an answer.
 
     Returns:
         Whether all its measured requests were ok.
@@ -50,27 +50,27 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
     """
     folder = living.folder.cell(cell.label)
     folder.path.mkdir(parents=True, exist_ok=True)
-    # A broken load curve can't be glued, but an answer stands by itself.
+    # An interrupted performance load cannot be continued; a quality cell can, because each answer is independent.
     resumed = cell.asks_each_once and folder.requests.exists()
     if not resumed:
         folder.set_aside()
     try:
         if resumed:
-            earlier = living.run.round(living.life.engine.name, living.life.round).earlier_states()
+            earlier = living.run.round(living.planned.engine.name, living.planned.number).earlier_states()
             name_cut_requests(folder, earlier)
-        prompts, owed = _prompts(living.run.workload(cell.workload_name), folder, cell, resumed=resumed)
-        if resumed and not owed:
+        prompts, remaining = _prompts(living.run.workload(cell.workload_name), folder, cell, resumed=resumed)
+        if resumed and not remaining:
             mark_complete(folder)
             return not any(record.failed for record in read_records(folder.requests) if record.measured)
     except ValueError as error:
-        raise BenchError(f"{error}; that is damaged: start a new run, or move the file away and ask again") from None
-    section = living.life.engine
+        raise BenchError(f"{error}; the file is damaged: start a new run, or move it away to ask again") from None
+    section = living.planned.engine
     endpoint = living.profile.endpoint_of(cell)
     load = Load(
         cell=cell,
         folder=folder,
         engine=section.name,
-        round=living.life.round,
+        round=living.planned.number,
         host=living.engine.base_url,
         model=living.engine.model_name,
         prompts=prompts,
@@ -85,8 +85,8 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         append=resumed,
         keep_raw=living.keep_raw,
     )
-    label = f"{section.name} r{living.life.round} {cell.label}"
-    total = None if cell.duration_s or cell.searches_capacity else cell.requests or owed or None
+    label = f"{section.name} r{living.planned.number} {cell.label}"
+    total = None if cell.duration_s or cell.searches_capacity else cell.requests or remaining or None
     with (
         around(living.profile.hooks, _hook_target(living, cell, folder), living.display),
         living.display.cell(label, total, folder.requests, seen=resumed) as shown,
@@ -101,19 +101,19 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
 
 def _hook_target(living: LivingEngine, cell: Cell, folder: CellFolder) -> Target:
     return Target(
-        engine=living.life.engine.name,
+        engine=living.planned.engine.name,
         baseline=living.profile.baseline,
         pid=living.process.pid,
         port=living.engine.config.port,
         url=living.engine.base_url,
         cell=cell.label,
-        round=living.life.round,
+        round=living.planned.number,
         folder=folder,
     )
 
 
 def _is_gone(engine: Engine, folder: CellFolder, result: LoadResult) -> bool:
-    """Whether a server that was not started here is the cause of failed requests: of it no process can be watched."""
+    """Whether a remote server has gone and caused the failed requests. Its process cannot be watched from here."""
     if engine.started_here or result.exit_code == 0 or engine.is_ready():
         return False
     mark_engine_gone(folder)
@@ -121,16 +121,16 @@ def _is_gone(engine: Engine, folder: CellFolder, result: LoadResult) -> bool:
 
 
 def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -> tuple[Path, int]:
-    """The file with what is to be asked, and how many measured requests that makes where all of it is asked once."""
+    """The file of the prompts to ask, and the number of measured requests if each of them is asked once per sample."""
     prompts = tasks.read_prompts(workload)
     if resumed:
         prompts = missing_prompts(folder, prompts, cell.samples)
-    owed = sum(prompt.pool == "measure" for prompt in prompts) * cell.samples
+    remaining = sum(prompt.pool == "measure" for prompt in prompts) * cell.samples
     if not resumed:
-        return workload, owed
+        return workload, remaining
     missing = folder.path / "prompts.missing.jsonl"
     tasks.write_prompts(missing, prompts)
-    return missing, owed
+    return missing, remaining
 
 
 def missing_prompts(folder: CellFolder, prompts: Iterable[Prompt], samples: int) -> list[Prompt]:

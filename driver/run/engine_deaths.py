@@ -9,36 +9,37 @@ from records import CellFolder, ErrorKind, JsonObject, Phase, Record, read_json,
 from records.files import replacing
 
 _CUT = frozenset({ErrorKind.ABORTED, ErrorKind.CONNECT_FAILED, ErrorKind.CANCELLED})
-"""How a load sees that the process which it talks to has ended."""
+"""Error kinds of requests whose server process ended."""
 _GONE_SILENT = _CUT | {ErrorKind.SILENCE_TIMEOUT}
-"""With a host that is gone nothing ends. A server that hangs looks the same: this needs the evidence of its death."""
+"""Error kinds if the whole host is gone: then connections do not end. A hanging server looks the same, so use this only
+with evidence that the server died."""
 
 
 def mark_engine_gone(folder: CellFolder) -> int:
-    """Put down that the engine died under a load; returns how many requests ended with it."""
+    """Record that the engine died during a load; returns the number of requests that ended with it."""
     changed = _name(folder, _GONE_SILENT)
     if folder.requests.exists() and (changed or not folder.complete):
-        # Also where nothing was in flight: what the load did not send is missing.
+        # The cell is also incomplete if nothing was in flight: the unsent requests are missing.
         _close(folder, list(read_records(folder.requests)), complete=False, reason="the engine died")
     return changed
 
 
 def name_cut_requests(folder: CellFolder, earlier: Iterable[JsonObject]) -> int:
-    """Put down, before a cell goes on, what a driver that was killed could not: it took its engine along.
+    """Before a cell is resumed, record which requests ended because a killed driver's engine ended with it.
 
-    An engine that was stopped as asked has cut nothing, and what failed before was its own doing.
+    An engine that the driver stopped normally has cut no request, so its failures keep their own cause.
 
     Args:
-        folder: the cell's.
+        folder: the cell's folder.
         earlier: engine.json of the round's earlier engine processes; one without a `stop_reason` ended with its driver.
     """
-    return _name(folder, _CUT) if any(life.get("stop_reason") is None for life in earlier) else 0
+    return _name(folder, _CUT) if any(state.get("stop_reason") is None for state in earlier) else 0
 
 
 def _name(folder: CellFolder, kinds: frozenset[ErrorKind]) -> int:
-    """Name the true cause of the failures at the end of a capture that the engine's end has cut; returns how many.
+    """Change the error of the last failures of a capture to `engine_gone`; returns how many.
 
-    Only the run of disturbed records at the end is renamed: an earlier failure had another cause.
+    Only the unbroken sequence of failures at the end changes: an earlier failure had another cause.
     """
     if not folder.requests.exists():
         return 0
@@ -55,12 +56,12 @@ def _name(folder: CellFolder, kinds: frozenset[ErrorKind]) -> int:
 
 
 def mark_complete(folder: CellFolder) -> None:
-    """A load that was killed between its last record and the note of its end had nothing left to do."""
+    """Mark a cell complete whose load was killed after its last record but before it wrote its end."""
     _close(folder, list(read_records(folder.requests)), complete=True, reason=None)
 
 
 def rewrite(path: Path, records: Iterable[Record]) -> None:
-    """Replace a capture's records, whole or not at all."""
+    """Replace a capture's records atomically."""
     with replacing(path) as out:
         out.writelines(record.to_json_line() for record in records)
 

@@ -1,4 +1,4 @@
-"""Makes an `Engine` from its section of the profile, and describes its weights."""
+"""Creates an `Engine` from its section of the profile, and describes its weights."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def make_engine(section: EngineSection, profile: Profile, display: Display) -> E
         BenchError: a file is missing, the model cannot be converted, or the API key is not valid in a header.
     """
     try:
-        # The load sends it to every engine, and would refuse it only once that is up.
+        # The load sends the key to every engine, and would reject a bad key only after the engine's start.
         client_key()
     except ValueError as error:
         raise BenchError(str(error), ExitCode.USAGE) from None
     try:
         engine = create(engine_config(section, profile, model_path(section, display)))
-        # Before anybody asks for the command line: that needs the binary.
+        # Must come before the command line is built, which needs the binary.
         engine.check()
     except EngineError as error:
         raise BenchError(str(error)) from None
@@ -38,10 +38,10 @@ def make_engine(section: EngineSection, profile: Profile, display: Display) -> E
 
 
 def model_path(section: EngineSection, display: Display) -> Path | None:
-    """The model's file or folder; `convert:DIR` is converted now, unless that was done before.
+    """The model's file or folder; `convert:DIR` is converted now, unless it was converted before.
 
     Raises:
-        EngineError: it can't be converted.
+        EngineError: the model can't be converted.
     """
     folder = conversion_source(section.model)
     if folder is None:
@@ -51,7 +51,7 @@ def model_path(section: EngineSection, display: Display) -> Path | None:
 
 
 def _model_in(command: tuple[str, ...]) -> Path | None:
-    """The model that a command line names: a GGUF file or a Hugging Face folder."""
+    """The model in a command line: a GGUF file or a Hugging Face folder."""
     for word in command[1:]:
         path = from_here(word.rpartition("=")[2])
         if (path.suffix == ".gguf" and path.is_file()) or (path / "config.json").is_file():
@@ -67,7 +67,7 @@ def conversion_source(model: str | None) -> Path | None:
 
 
 def engine_config(section: EngineSection, profile: Profile, model: Path | None) -> EngineConfig:
-    """What the engines package needs to know, from what the profile says."""
+    """The configuration for the engines package, from the profile."""
     return EngineConfig(
         name=section.name,
         kind=section.kind,
@@ -77,7 +77,7 @@ def engine_config(section: EngineSection, profile: Profile, model: Path | None) 
         slots=section.slots or 1,
         max_seq_len=section.max_seq_len or profile.max_seq_len,
         threads=section.threads,
-        # A bare name is looked up on PATH, and "build" is a word.
+        # A bare name is looked up on PATH, and "build" is a keyword.
         binary=str(from_here(section.binary)) if section.binary and "/" in section.binary else section.binary,
         args=section.args,
         env=section.env,
@@ -91,22 +91,22 @@ def engine_config(section: EngineSection, profile: Profile, model: Path | None) 
 
 
 def ready_timeout_s(engine: Engine, section: EngineSection) -> float:
-    """Seconds that it may take to get ready: the profile's, else what its kind needs."""
+    """Time limit in seconds until the engine is ready: the profile's, else that of its kind."""
     return section.ready_timeout_s or engine.ready_timeout_s
 
 
 def request_extras(
     engine: Engine, section: EngineSection, profile: Profile, *, fixed_length: bool, endpoint: str = CHAT
 ) -> dict[str, Any]:
-    """The request fields beyond messages: the profile's sampling, the engine's dialect, the profile's last word."""
+    """The request fields beside messages: the profile's sampling, the engine's dialect, and the profile's extras."""
     sampling = profile.sampling.model_dump(exclude_none=True)
     fields = request_fields(engine, sampling, section.request_extras, endpoint=endpoint, fixed_length=fixed_length)
-    # The load client's own word for a fixed length; an engine with another one may refuse it. Null is left out.
+    # The load client's own field for a fixed length. An engine with a different field may refuse it; null removes it.
     return {"ignore_eos": None, **fields}
 
 
 def from_here(path: Path | str) -> Path:
-    """A path of the profile is taken from where the command was typed; the engine itself runs elsewhere."""
+    """Make a path of the profile absolute, relative to the user's folder; the engine runs in another folder."""
     return Path(path).expanduser().absolute()
 
 

@@ -1,7 +1,8 @@
-"""Hooks of a profile: commands before, after and during a cell, and for a cell that got slower.
+"""Runs the hooks of a profile: commands before, after and during a cell, and after a regression.
 
-A hook runs without a shell, in the folder where the command was typed. Its variables say what it may look at; its
-output and a note of how it ended stay in the cell's folder. It ends with its children: when its time is up, or with us.
+A hook runs without a shell, in the folder where the command was typed. Its environment names the engine and the cell.
+Its output and its result are stored in the cell's folder. It is stopped with its children when its time is up, or when
+the driver ends.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from records import CellFolder, JsonObject, read_json, set_aside, write_json
 from records.redaction import shown_argv
 
 GRACE_S = 2.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a hook may look at: an engine that is up, and the cell that it is loaded with."""
+    """The running engine and its current cell, as a hook sees them."""
 
     engine: str
     baseline: str
@@ -41,7 +42,7 @@ class Target:
     folder: CellFolder
 
     def env(self, hook: str) -> dict[str, str]:
-        """The variables of a hook; what is not known is not among them."""
+        """The environment variables of a hook; unknown values are left out."""
         values = {
             "HOOK": hook,
             "ENGINE": self.engine,
@@ -58,8 +59,8 @@ class Target:
 
 @contextmanager
 def around(hooks: Hooks, target: Target, display: Display) -> Iterator[None]:
-    """Run the hooks of a cell: before and after what is inside, and beside it in the round that asks for it."""
-    # A cell that starts again has notes of its own.
+    """Run the hooks of a cell: before and after the block, and beside it in the round `during_round`."""
+    # A cell that starts again gets a new hooks.json.
     set_aside(target.folder.hooks)
     _run("before_cell", hooks.before_cell, hooks.timeout_s, target, display)
     beside = hooks.during_cell if target.round == hooks.during_round else ()
@@ -69,7 +70,7 @@ def around(hooks: Hooks, target: Target, display: Display) -> Iterator[None]:
 
 
 def _run(hook: str, command: tuple[str, ...], timeout_s: float, target: Target, display: Display) -> None:
-    """Run one hook to its end. A hook that fails is reported, and stops nothing."""
+    """Run one hook to its end. A hook that fails is reported and does not stop the run."""
     if not command:
         return
     started = time.monotonic()
@@ -85,13 +86,13 @@ def _run(hook: str, command: tuple[str, ...], timeout_s: float, target: Target, 
         timed_out = True
     finally:
         code = process.stop()
-    error = f"was ended after {timeout_s:g} s" if timed_out else None
+    error = f"was stopped after {timeout_s:g} s" if timed_out else None
     _note(hook, command, target, display, time.monotonic() - started, code, error=error)
 
 
 @contextmanager
 def _beside(command: tuple[str, ...], timeout_s: float, target: Target, display: Display) -> Iterator[None]:
-    """Run a hook beside what is inside; after it, SIGINT asks the hook to write its results."""
+    """Run a hook beside the block; then send SIGINT, so that the hook can write its results."""
     if not command:
         yield
         return
@@ -110,7 +111,7 @@ def _beside(command: tuple[str, ...], timeout_s: float, target: Target, display:
         try:
             process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            error = f"was ended {timeout_s:g} s after the cell"
+            error = f"was stopped {timeout_s:g} s after the cell"
     finally:
         code = process.stop()
         interrupted = code == 128 + signal.SIGINT
@@ -120,7 +121,7 @@ def _beside(command: tuple[str, ...], timeout_s: float, target: Target, display:
 
 def _start(hook: str, command: tuple[str, ...], target: Target) -> Supervised:
     log = target.folder.path / f"{hook}.log"
-    # What is hidden in it is remembered, and scrubbed from the log.
+    # Remembers the secrets in the command line, so that they are scrubbed from the log.
     shown_argv(command)
     return Supervised(command, env=target.env(hook), folder=Path.cwd(), log=log, grace_s=GRACE_S)
 

@@ -1,4 +1,4 @@
-"""Starts Locust in a process of its own: headless for one cell of a run, or with its web UI for `explore`."""
+"""Starts Locust in its own process: headless for one cell of a run, or with its web UI for `explore`."""
 
 from __future__ import annotations
 
@@ -28,50 +28,51 @@ from records.redaction import KNOWN_SECRETS, known_secrets, scrub_file
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_GRACE_S = 5.0
-"""How long the load process may take to write its last files once its requests have been drained."""
+"""Seconds that the load process may take to write its last files after the drain."""
 DEATH_LAG_S = 1.0
-"""How long after its end an engine may still look alive."""
+"""Seconds for which an engine may still look alive after its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Locust:
-    """One Locust process. `options` is the whole table of its options; None, False and "" leave an option out."""
+    """One Locust process. `options` has all its options; a value of None, False or "" leaves the option out."""
 
     scenario: str
     options: Mapping[str, Any]
     request_extras: Mapping[str, Any]
-    """Merged into each request last. They may hold secrets, so they travel in the environment: others can read argv."""
+    """Merged into each request last. They may contain secrets, so they are passed in the environment and not in argv,
+    which other users can read."""
     log: Path
     cores: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Further headers of each request; they travel in the environment too."""
+    """Further headers of each request; they are passed in the environment too."""
 
     @property
     def stop_grace_s(self) -> float:
-        """From SIGTERM to SIGKILL: the drain, and the time to write the last files."""
+        """Seconds from SIGTERM to SIGKILL: the drain, and the time to write the last files."""
         return float(self.options.get("drain_timeout") or DRAIN_TIMEOUT_S) + STOP_GRACE_S
 
     def argv(self) -> list[str]:
-        """The command, which also works typed by hand."""
+        """The command line, which also works when typed by hand."""
         file = ROOT / "locustfiles" / f"{self.scenario}.py"
         given = {name: value for name, value in self.options.items() if value is not None and value != ""}
         return [sys.executable, "-m", "locust", "-f", str(file), *flags(given)]
 
     def env(self) -> dict[str, str]:
-        """The environment: ours, and what must not be on the command line."""
+        """The environment: the driver's own, and the values that must not be on the command line."""
         env = dict(os.environ)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
         env["PYTHONUNBUFFERED"] = "1"
         env["ENGINEBENCH_REQUEST_EXTRAS"] = json.dumps(self.request_extras)
         env[HANDED] = json.dumps(dict(self.headers))
         env[KNOWN_SECRETS] = json.dumps(known_secrets())
-        # The load process ends when this one does, also after a SIGKILL.
+        # The load process ends when this process ends, even by SIGKILL.
         env["ENGINEBENCH_DRIVER_PID"] = str(os.getpid())
         return env
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
-        """The process inside; stopped after, by SIGTERM and, once the drain must be over, by SIGKILL."""
+        """Run the process during the block; then stop it by SIGTERM and, after the drain, by SIGKILL."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log, pinned(self.cores):
             process = subprocess.Popen(
@@ -81,7 +82,7 @@ class Locust:
                 stderr=log,
                 cwd=ROOT,
                 env=self.env(),
-                # Its own group: a Ctrl-C at the terminal must reach it only through us, while the engine still lives.
+                # Its own process group: a Ctrl-C must reach it only through the driver, while the engine still runs.
                 start_new_session=True,
             )
         try:
@@ -112,17 +113,17 @@ class Load:
     """The profile's latency objectives, in ms."""
     append: bool = False
     keep_raw: bool = False
-    """Whether the bytes of failed requests are kept."""
+    """Whether to keep the bytes of failed requests."""
 
     def locust(self) -> Locust:
-        """The Locust process of this load: the one place where a cell's keys become options."""
+        """The Locust process of this load: the only place where a cell's keys become options."""
         cell = self.cell
         options = {
             "headless": True,
             "host": self.host,
             "endpoint": self.endpoint,
             "model": self.model,
-            # Absolute: the load process runs in the checkout, wherever we were started.
+            # Absolute, because the load process runs in the checkout.
             "prompts": self.prompts.absolute() if isinstance(self.prompts, Path) else self.prompts,
             "capture_dir": self.folder.path.absolute(),
             "engine": self.engine,
@@ -151,7 +152,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """How the load of a cell ended."""
+    """The result of the load of a cell."""
 
     exit_code: int
     complete: bool
@@ -167,7 +168,7 @@ def run_load(load: Load, *, engine_alive: Callable[[], bool], on_tick: Callable[
     ended with the engine are marked `engine_gone`.
     """
     locust = load.locust()
-    # A resumed cell has a log of its own.
+    # A resumed cell gets a new log.
     set_aside(locust.log)
     died = False
     with locust.running() as process:
@@ -189,7 +190,7 @@ def _why_incomplete(folder: CellFolder, code: int, log: Path) -> str:
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
     if code == ExitCode.USAGE:
-        # scenario.json is that of an earlier attempt.
+        # scenario.json, if any, is from an earlier attempt.
         refused = [line.partition(": error: ")[2] for line in _lines(log) if ": error: " in line]
         return refused[0] if refused else last_line(log)
     with contextlib.suppress(OSError, ValueError):

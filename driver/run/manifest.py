@@ -1,4 +1,4 @@
-"""The manifest of a run (`run.json`): what was asked, where, and with which versions, so that it can be done again."""
+"""Writes the manifest of a run (`run.json`): profile, host and versions, so that the run can be repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psutil
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import PROFILES, Profile, ProfileError, parse_profile
 from driver.profile.redacted import shown_profile
-from driver.run.plan import lives
+from driver.run.plan import engine_rounds
 from engines import gpu_inventory
 from records import SCHEMA_VERSION, JsonObject, RunFolder, read_json, write_json
 from records.utc import utc_now
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def profile_sha256(profile: Profile) -> str:
-    """The identity of what is asked, secrets not among it: a key that was changed makes no other profile."""
+    """The identity of a profile, without secrets: a changed API key does not change it."""
     shown = Profile.model_validate(shown_profile(profile.model_dump(mode="json")))
     return hashlib.sha256(shown.model_dump_json().encode()).hexdigest()
 
@@ -39,15 +39,15 @@ def open_manifest(
     workloads: dict[str, Any],
     commands: Sequence[str] = (),
 ) -> JsonObject:
-    """Write the manifest of a new run, or read that of a run to be finished.
+    """Write the manifest of a new run, or read the manifest of a run that is resumed.
 
-    `commands` are the command lines that make the run and its comparison again.
+    `commands` are the command lines that repeat the run and its comparison.
 
-    The profile of a run that has measured nothing yet may change: the probe may have rejected it. Its time always may:
-    it says when to stop, not what is measured.
+    The profile of a run without any measurement may change, because the probe may have rejected it. `time` may always
+    change: it does not affect what is measured.
 
     Raises:
-        BenchError: the run was begun with another profile (exit code 2), or its manifest cannot be read.
+        BenchError: the run was started with a different profile (exit code 2), or its manifest cannot be read.
     """
     if folder.manifest.exists():
         manifest = _read_manifest(folder)
@@ -57,7 +57,7 @@ def open_manifest(
             manifest |= asked if profile.time != manifest["profile"].get("time") else {}
         else:
             manifest |= asked | {"order": _order(profile), "workloads": workloads, "host": describe_host()}
-        # An earlier version wrote the secrets down.
+        # Earlier versions stored the secrets.
         manifest["profile"] = shown_profile(manifest["profile"])
         manifest["resumed_utc"] = [*manifest.get("resumed_utc", []), utc_now()]
     else:
@@ -81,12 +81,12 @@ def open_manifest(
 
 
 def _order(profile: Profile) -> list[list[str | int]]:
-    """[engine, round] of each engine start, in the order that was drawn."""
-    return [[life.engine.name, life.round] for life in lives(profile)]
+    """[engine, round] of each engine start, in the drawn order."""
+    return [[round_.engine.name, round_.number] for round_ in engine_rounds(profile)]
 
 
 def has_records(folder: RunFolder) -> bool:
-    """Whether any request of a run was recorded."""
+    """Whether any request of the run was recorded."""
     return any(path.stat().st_size for path in folder.path.glob("*/r*/*/requests*.jsonl"))
 
 
@@ -94,36 +94,36 @@ def _read_manifest(folder: RunFolder) -> JsonObject:
     try:
         manifest = read_json(folder.manifest)
     except ValueError as error:
-        raise BenchError(f"{error}; the run cannot be finished, start a new one") from None
+        raise BenchError(f"{error}; the run cannot be finished: start a new run") from None
     if not isinstance(manifest.get("profile"), dict):
-        raise BenchError(f"{folder.manifest}: holds no profile; the run cannot be finished, start a new one")
+        raise BenchError(f"{folder.manifest}: holds no profile; the run cannot be finished: start a new run")
     return manifest
 
 
 def _require_same(folder: RunFolder, manifest: JsonObject, profile: Profile, workloads: dict[str, Any]) -> None:
-    """Reject a host, a profile or workloads that are not those which a run was begun with."""
+    """Reject a host, profile or workloads that differ from those with which the run was started."""
     here = {"host": describe_host()}
     if manifest.get("host") and (changes := host_changes(host_facts(manifest), host_facts(here))):
         raise BenchError(
-            f"{folder.path}: was begun on another host ({'; '.join(changes)}); start a new run, and compare the two",
+            f"{folder.path}: was started on another host ({'; '.join(changes)}); start a new run, and compare the two",
             ExitCode.USAGE,
         )
     before, now = (_asked(each) for each in (_as_of_today(manifest["profile"]), profile.model_dump(mode="json")))
     if changed := first_difference(before, now):
         raise BenchError(
-            f"{folder.path}: was begun with another profile ({changed}); finish it with that one,"
+            f"{folder.path}: was started with another profile ({changed}); finish it with that profile,"
             " or use another --run-id",
             ExitCode.USAGE,
         )
     if changed := first_difference(_hashes(manifest.get("workloads") or {}), _hashes(workloads)):
         raise BenchError(
-            f"{folder.path}: the workloads have changed since it was begun ({changed}); use another --run-id",
+            f"{folder.path}: the workloads have changed since the run was started ({changed}); use another --run-id",
             ExitCode.USAGE,
         )
 
 
 def first_difference(before: Any, now: Any, place: str = "") -> str | None:
-    """Where two JSON values differ, in words; None where they do not. A key that is not there counts as null."""
+    """The first difference of two JSON values, as text; None if they are equal. A missing key counts as null."""
     if isinstance(before, dict) and isinstance(now, dict):
         keys = dict.fromkeys([*before, *now])
         pairs = [(f"{place}.{key}".lstrip("."), before.get(key), now.get(key)) for key in keys]
@@ -131,7 +131,7 @@ def first_difference(before: Any, now: Any, place: str = "") -> str | None:
         pairs = [(f"{place}[{number}]", *pair) for number, pair in enumerate(zip(before, now, strict=True))]
     else:
         return None if before == now else f"{place}: was {_short(before)}, is {_short(now)}"
-    return next((found for name, a, b in pairs if (found := first_difference(a, b, name))), None)
+    return next((change for name, a, b in pairs if (change := first_difference(a, b, name))), None)
 
 
 def _asked(profile: JsonObject) -> JsonObject:
@@ -140,7 +140,7 @@ def _asked(profile: JsonObject) -> JsonObject:
 
 
 def _as_of_today(profile: JsonObject) -> JsonObject:
-    """A profile that an earlier version wrote down, with today's defaults for the keys that it did not know."""
+    """A profile stored by an earlier version, with today's defaults for the keys that it did not know."""
     try:
         return parse_profile(profile, "run.json").model_dump(mode="json")
     except ProfileError:
@@ -148,7 +148,7 @@ def _as_of_today(profile: JsonObject) -> JsonObject:
 
 
 def _hashes(workloads: JsonObject) -> JsonObject:
-    return {name: told.get("sha256") for name, told in workloads.items()}
+    return {name: described.get("sha256") for name, described in workloads.items()}
 
 
 def _short(value: Any) -> str:
@@ -157,7 +157,7 @@ def _short(value: Any) -> str:
 
 
 def describe_host() -> JsonObject:
-    """What the figures depend on outside this project. Host names are left out: reports are published."""
+    """Facts of the host on which figures depend. Host names are left out, because reports are published."""
     frequency = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
     return {
         "os": platform.platform(),
@@ -171,20 +171,20 @@ def describe_host() -> JsonObject:
 
 
 def describe_versions() -> dict[str, str]:
-    """The versions of Python and of the packages that measure or judge."""
-    found = {"python": platform.python_version()}
+    """The versions of Python and of the packages that affect figures."""
+    versions = {"python": platform.python_version()}
     for name in ("enginebench", "locust", "gevent", "pandas", "scipy", "numpy", "orjson", "datasets"):
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def describe_git() -> JsonObject | None:
-    """Commit of this checkout and whether it was changed; None for an installed package."""
+    """Commit of this checkout and whether it has local changes; None for an installed package."""
     if not (ROOT / ".git").exists():
-        # A repository around the environment that it is installed in says nothing of this program.
+        # A repository around the environment in which it is installed is not this program's.
         return None
     try:
         commit = _git("rev-parse", "HEAD")
@@ -195,12 +195,12 @@ def describe_git() -> JsonObject | None:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
-    return done.stdout.strip()
+    git = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
+    return git.stdout.strip()
 
 
 def _shown_path(path: Path) -> str:
-    """A profile as `enginebench run` takes it: the bare name of one of ours, else the file's name."""
+    """A profile for `enginebench run`: the bare name of an included profile, else the file's name."""
     return path.stem if path.resolve().parent == PROFILES else path.name
 
 

@@ -11,44 +11,43 @@ from scoring.comparability import engine_changes, engine_facts
 
 
 def refuse_disproved(state: JsonObject, profile: Profile, name: str) -> None:
-    """Stop before measuring an engine that is not what the profile asks for.
+    """Refuse to measure an engine that contradicts the profile.
 
     Args:
-        state: engine.json as far as it is known, with `asked`, `readback` and `probe`.
-        profile: what is asked.
+        state: engine.json so far, with `asked`, `readback` and `probe`.
+        profile: the profile of the run.
         name: the engine's name.
 
     Raises:
-        BenchError: naming each contradiction and its remedy (exit code 3), unless the profile says
-            `on_probe_failure = "void"`.
+        BenchError: it names each contradiction and its remedy (exit code 3); not with `on_probe_failure = "void"`.
     """
     contradictions = disproved(state, fixed_length=any(cell.fixed_length for cell in profile.cells))
     if contradictions and profile.on_probe_failure == "refuse":
-        anyway = 'on_probe_failure = "void" measures it all the same and marks the comparison void'
+        anyway = 'on_probe_failure = "void" measures it anyway and marks the comparison void'
         error = BenchError(f"{name}: {'; '.join(contradictions)}; {anyway}", ExitCode.VOID)
         error.profile_must_change = True
         raise error
 
 
 def refuse_changed(state: JsonObject, earlier: Iterable[JsonObject], profile: Profile, name: str) -> None:
-    """Stop before measuring an engine that is not the one that the run has measured before.
+    """Refuse to measure an engine that differs from its earlier processes in this run.
 
     Args:
-        state: engine.json as far as it is known, with `readback` and `weights`.
+        state: engine.json so far, with `readback` and `weights`.
         earlier: engine.json of the engine's other processes in this run.
-        profile: what is asked.
+        profile: the profile of the run.
         name: the engine's name.
 
     Raises:
-        BenchError: naming each difference (exit code 2), unless the profile says `on_probe_failure = "void"`.
+        BenchError: it names each difference (exit code 2); not with `on_probe_failure = "void"`.
     """
     now = _identity(state)
     for before in earlier:
         if before.get("readback") and not before.get("refused"):
             changes = engine_changes(_identity(before), now)
             if changes and profile.on_probe_failure == "refuse":
-                what = f"{name}: not the engine that this run has measured before ({'; '.join(changes)})"
-                raise BenchError(f"{what}; finish the run with that one, or start a new run", ExitCode.USAGE)
+                what = f"{name}: differs from the engine that this run has measured before ({'; '.join(changes)})"
+                raise BenchError(f"{what}; finish the run with that engine, or start a new run", ExitCode.USAGE)
 
 
 def _identity(state: JsonObject) -> JsonObject:
@@ -60,33 +59,39 @@ def _identity(state: JsonObject) -> JsonObject:
 
 
 def disproved(state: JsonObject, *, fixed_length: bool) -> list[str]:
-    """What the engine provably is although the profile asks for something else, each with its remedy in brackets.
+    """The contradictions between the engine and the profile, as texts, each with its remedy in parentheses.
 
-    What the engine does not report is not in here: the audit shows it as unknown.
+    Facts that the engine does not report are left out: the audit shows them as unknown.
     """
     asked, readback, probed = state["asked"], state.get("readback") or {}, state.get("probe") or {}
-    found = []
+    contradictions = []
     context, slots = readback.get("context_per_slot"), readback.get("slots")
     if context is not None and context < asked["max_seq_len"]:
         remedy = f"set max_seq_len = {context}, or start it with more context"
-        found.append(
+        contradictions.append(
             f"each slot has {context:,} tokens of context; the profile asks for {asked['max_seq_len']:,} ({remedy})"
         )
     if slots is not None and asked["slots"] is not None and slots != asked["slots"]:
-        found.append(f"the server runs {slots} slots; the profile asks for {asked['slots']} (set slots = {slots})")
+        contradictions.append(
+            f"the server runs {slots} slots; the profile asks for {asked['slots']} (set slots = {slots})"
+        )
     if probed.get("thinking") is True and not asked["thinking"]:
         off = "request_extras = { chat_template_kwargs = { enable_thinking = false } }"
-        found.append(f"it thinks although thinking is off (set thinking = true, or {off})")
+        contradictions.append(f"it thinks although thinking is off (set thinking = true, or {off})")
     if fixed_length and probed.get("fixed_length") is False:
-        own = "give its own word for ignore_eos in request_extras"
-        found.append(f"it does not obey a fixed output length (set fixed_length = false in the cells, or {own})")
+        own = "set its own field for ignore_eos in request_extras"
+        contradictions.append(
+            f"it does not obey a fixed output length (set fixed_length = false in the cells, or {own})"
+        )
     if probed.get("cache_hit") is True and not asked["cache"]:
         cold = "request_extras = { cache_prompt = false }, or start it without a prefix cache"
-        found.append(
+        contradictions.append(
             f"it answers from its prompt cache; the profile asks for cold prompts (set cache = true, or {cold})"
         )
     if probed.get("sampling_accepted") is False:
         notes = "; ".join(probed.get("notes") or [])
         why = f": {notes}" if notes else ""
-        found.append(f"it refuses the sampling that the profile asks for{why} (take those keys out of [sampling])")
-    return found
+        contradictions.append(
+            f"it refuses the sampling that the profile asks for{why} (take those keys out of [sampling])"
+        )
+    return contradictions

@@ -1,4 +1,4 @@
-"""The plan of a run: which engine starts when, and which cells it gets. `--dry-run` only prints it."""
+"""The plan of a run: the order in which engines start, and their cells. `--dry-run` only prints it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from records import RunFolder, read_json
 from scoring.statistics.rounds import MOST_ROUNDS
 
 DEFAULT_OUT = Path("bench-out")
-"""What holds the folders of runs, unless `--out` says otherwise."""
+"""Default output folder (`--out` overrides it)."""
 ASSUMED_SEARCH_S = 600.0
-"""Seconds of a capacity search without a time limit."""
+"""Assumed length in seconds of a capacity search without a time limit."""
 ASSUMED_TOKEN_S = 0.02
 ASSUMED_START_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """One engine process: a round of its own."""
+class EngineRound:
+    """One round of one engine: an engine process and the cells that it gets."""
 
     engine: EngineSection
-    round: int
+    number: int
     cells: tuple[Cell, ...]
 
 
 def round_orders(engines: Sequence[str], seed: int) -> Iterator[list[str]]:
     """The order of the engines in round 1, 2, 3 ...: drawn from the seed, and balanced.
 
-    Each second round reverses the one before (A B, B A), so that neither a drift nor a rhythm of two favours an engine;
-    every pair is drawn anew, so that no longer rhythm does.
+    Each second round reverses the one before (A B, B A), so that neither a drift nor a cycle of two rounds favours an
+    engine. Every pair of rounds is drawn anew, so that no longer cycle does.
     """
     rng = random.Random(f"{seed}/order")  # noqa: S311 (seeded)
     while True:
@@ -42,38 +42,38 @@ def round_orders(engines: Sequence[str], seed: int) -> Iterator[list[str]]:
         yield order[::-1]
 
 
-def lives(profile: Profile) -> Iterator[Life]:
-    """Rounds interleave the engines, each in the order drawn for it; `rounds = "auto"` has as many as may be."""
+def engine_rounds(profile: Profile) -> Iterator[EngineRound]:
+    """All rounds of all engines in their order; `rounds = "auto"` gives the largest possible number of rounds."""
     engines = {engine.name: engine for engine in profile.engines}
     orders = round_orders(list(engines), profile.seed)
     most = MOST_ROUNDS if profile.rounds == "auto" else profile.rounds
     for number, order in zip(range(1, most + 1), orders, strict=False):
         for name in order:
             cells = tuple(cell for cell in profile.cells if cell.rounds is None or number <= cell.rounds)
-            yield Life(engines[name], number, cells)
+            yield EngineRound(engines[name], number, cells)
 
 
-def pending(folder: RunFolder, life: Life) -> list[Cell]:
-    """The cells of an engine process that are not complete yet."""
-    round_folder = folder.round(life.engine.name, life.round)
-    return [cell for cell in life.cells if not round_folder.cell(cell.label).complete]
+def pending(folder: RunFolder, round_: EngineRound) -> list[Cell]:
+    """The cells of an engine's round that are not complete yet."""
+    round_folder = folder.round(round_.engine.name, round_.number)
+    return [cell for cell in round_.cells if not round_folder.cell(cell.label).complete]
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How long a run may take, in seconds, and what that rests on."""
+    """The estimated length of a run in seconds, and the basis of the estimate as text."""
 
     seconds: float
     basis: str
 
 
 def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) -> Estimate:
-    """From the newest complete run of the same profile name, else from a stated assumption.
+    """Estimate a run's length from the newest complete run of the same profile name, else from a stated assumption.
 
     Args:
-        profile: what will be run.
+        profile: the profile of the run.
         sizes: measured prompts of each workload.
-        earlier: run folders to look for an earlier run in, newest first.
+        earlier: run folders in which to look for an earlier run, newest first.
     """
     for folder in earlier:
         seconds = _took(folder, profile.name)
@@ -82,15 +82,15 @@ def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) 
     if profile.rounds == "auto" or profile.time is not None:
         return Estimate(profile.time_s, "the time that the profile gives")
     seconds = 0.0
-    for life in lives(profile):
+    for round_ in engine_rounds(profile):
         seconds += ASSUMED_START_S
-        for cell in life.cells:
+        for cell in round_.cells:
             requests = (cell.requests or sizes.get(cell.workload_name, 0) * cell.samples) + cell.warmup
             if cell.searches_capacity:
                 seconds += float(cell.options.get("time_limit") or ASSUMED_SEARCH_S)
                 continue
             seconds += cell.duration_s or requests * (cell.max_tokens or DEFAULT_MAX_TOKENS) * ASSUMED_TOKEN_S
-    basis = f"{ASSUMED_TOKEN_S * 1000:.0f} ms a token, one stream at a time, {ASSUMED_START_S:.0f} s a start"
+    basis = f"{ASSUMED_TOKEN_S * 1000:.0f} ms per token, one stream at a time, {ASSUMED_START_S:.0f} s per start"
     return Estimate(seconds, basis)
 
 
@@ -106,5 +106,5 @@ def _took(folder: RunFolder, profile_name: str) -> float | None:
 
 def earlier_runs(out: Path) -> list[RunFolder]:
     """The runs under an output folder, newest first."""
-    found = list(out.glob("*/run.json"))
-    return [RunFolder(path.parent) for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+    manifests = list(out.glob("*/run.json"))
+    return [RunFolder(path.parent) for path in sorted(manifests, key=lambda path: path.stat().st_mtime, reverse=True)]

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: one live table on a terminal, plain lines in a log."""
+"""Shows the progress of a run: one live table on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDE = 100
 
 
 class CaptureTail:
-    """Follows a requests.jsonl as it grows: how many measured requests have ended, and how they fare."""
+    """Follows a growing requests.jsonl: counts measured requests and errors, and computes running figures."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -46,12 +46,12 @@ class CaptureTail:
         """Levels of a capacity search that are judged."""
 
     def skip(self) -> None:
-        """Leave out what is there already: it is of an earlier run, whose share is not asked again."""
+        """Skip the present lines: an earlier run wrote them, and their requests are not asked again."""
         with contextlib.suppress(OSError):
             self._offset = self._path.stat().st_size
 
     def read(self) -> None:
-        """Take in the lines that have come since the last call."""
+        """Read the lines that were added since the last call."""
         try:
             with self._path.open("rb") as capture:
                 capture.seek(self._offset)
@@ -115,7 +115,7 @@ class CaptureTail:
         return self._tokens / max((self._last_end - self._first_sent) / 1e9, 1e-9)
 
     def figures(self) -> str:
-        """The figures so far in words, for a log."""
+        """The figures so far as text, for a log."""
         words = [
             f"{name}{value:.0f} {unit}"
             for name, value, unit in (("TTFT ", self.ttft_ms, "ms"), ("", self.tok_s, "tok/s"))
@@ -147,13 +147,13 @@ class Display:
             self._table = None
 
     def say(self, message: str) -> None:
-        """One line of what happens now; a message may quote an engine: neither escape sequence nor markup works."""
+        """Print one line. A message may quote an engine, so escape sequences and markup have no effect."""
         line = f"[{_clock(time.monotonic() - self._started)}] {terminal(scrub(message), limit=None)}"
         self._console.print(line, markup=False, emoji=False, soft_wrap=True)
 
     @contextmanager
     def cell(self, label: str, total: int | None, capture: Path, *, seen: bool = False) -> Iterator[CellProgress]:
-        """Show one cell; the yielded object's `tick()` is called while it runs. `seen` skips what is there already."""
+        """Show one cell. Call the yielded object's `tick()` while it runs. `seen` skips existing records."""
         tail = CaptureTail(capture)
         if seen:
             tail.skip()
@@ -189,7 +189,7 @@ class Display:
 
 
 class CellProgress:
-    """How far one cell is. In a log it says so every twenty seconds."""
+    """The progress of one cell. In a log it prints a line every twenty seconds."""
 
     _QUIET_S = 20.0
 
@@ -205,26 +205,26 @@ class CellProgress:
 
     @property
     def requests(self) -> str:
-        """Ended of asked."""
+        """Number of ended requests, with the requested total."""
         return f"{self.tail.done}/{self._total}" if self._total else str(self.tail.done)
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that remain at this pace; None where nobody knows."""
+        """Estimated remaining seconds; None if unknown."""
         if not self._total or not self.tail.done:
             return None
         return (time.monotonic() - self._started) / self.tail.done * max(0, self._total - self.tail.done)
 
     @property
     def time(self) -> str:
-        """What the cell took; while it runs, what is left."""
+        """The duration of the cell; while it runs, the remaining time."""
         if not self.running:
             return _clock(self._took_s)
         return f"-{_clock(self.left_s)}" if self.left_s is not None else _clock(time.monotonic() - self._started)
 
     @property
     def styled_label(self) -> Text:
-        """The cell's name, quiet once it is done; with the levels that a capacity search has judged so far."""
+        """The cell's name (dim once it has ended), with the levels that a capacity search has judged so far."""
         levels = " ".join(f"{level['level']:g}:{level['verdict']}" for level in self.tail.levels[-4:])
         return Text(terminal(f"{self.label} {levels}".rstrip()), style="" if self.running else "dim")
 
@@ -246,11 +246,11 @@ class CellProgress:
         self.tail.read()
         for level in self.tail.read_levels():
             if self._say:
-                told = f"level {level['level']:g} {level['verdict']} ({level['share']:.1%} of {level['requests']})"
-                self._say(f"{self._title}: {told}")
+                result = f"level {level['level']:g} {level['verdict']} ({level['share']:.1%} of {level['requests']})"
+                self._say(f"{self._title}: {result}")
 
     def end(self) -> None:
-        """Take in what came last; a log gets the cell's figures."""
+        """Read the last records; a log gets the cell's figures."""
         self._read()
         self.running, self._took_s = False, time.monotonic() - self._started
         if self._say:
@@ -264,7 +264,7 @@ def _clock(seconds: float) -> str:
 
 @contextmanager
 def step_progress(display: Display, title: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress of a job that counts its own steps: a bar on a terminal, a line each tenth in a log."""
+    """Progress of a job that counts its own steps: a bar on a terminal, a line per 10% in a log."""
     said = -1
 
     def plain(done: int, total: int) -> None:

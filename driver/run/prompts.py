@@ -1,4 +1,4 @@
-"""What will be asked: each workload's prompts, described for the manifest, and written into the run's folder once."""
+"""Loads each workload's prompts, describes them for the manifest, and writes them into the run's folder once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from workloads.problem_sets import fetch_note
 from workloads.synthetic import synthetic_prompts
 
 MOST_ASKED = 1024
-"""Generated prompts where no cell asks more."""
+"""Largest default number of generated prompts; a cell with more requests gets more."""
 SYNTHETIC_TOKENS, FEWEST_SYNTHETIC = 1_000_000, 64
-"""Long synthetic prompts are fewer: so many tokens together, but at least so many prompts."""
+"""Default number of synthetic prompts: about this many tokens in total, but at least this many prompts."""
 
 CAPACITY_PROMPTS = 2048
 """Generated prompts for a capacity search. Most searches need fewer requests; a longer one asks them again."""
@@ -28,10 +28,10 @@ CAPACITY_PROMPTS = 2048
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The prompts of one workload, and how the manifest describes them.
+    """The prompts of one workload, and its description for the manifest.
 
-    `described` is {"sha256": of its file, "n": measured prompts, "warmup": warm-up prompts, "subset": in words,
-    "few_shot": worked examples before each problem, "source": what it was taken from, or None}.
+    `described` is {"sha256": of its file, "n": measured prompts, "warmup": warm-up prompts, "subset": as text,
+    "few_shot": worked examples before each problem, "source": its origin, or None}.
     """
 
     prompts: tuple[tasks.Prompt, ...]
@@ -44,7 +44,7 @@ class Workload:
 
 
 def load_workloads(profile: Profile) -> dict[str, Workload]:
-    """Every workload that a cell asks for, by its name; nothing is written.
+    """Every workload of the cells, by its name; nothing is written.
 
     Raises:
         BenchError: a workload that cannot be loaded (exit code 2).
@@ -63,17 +63,17 @@ def load_workloads(profile: Profile) -> dict[str, Workload]:
 
 
 def write_workloads(folder: RunFolder, workloads: dict[str, Workload]) -> None:
-    """Write each workload's file; to be called once the manifest agrees that these are the prompts that were asked."""
+    """Write each workload's file. Call it after the manifest has confirmed that the prompts are unchanged."""
     folder.workloads.mkdir(parents=True, exist_ok=True)
     for name, workload in workloads.items():
         tasks.write_prompts(folder.workload(name), workload.prompts)
 
 
 def load_workload(profile: Profile, workload: str) -> Workload:
-    """One workload as a cell names it, cut to the profile's subset of it.
+    """Load one workload, reduced to the profile's subset.
 
     Raises:
-        BenchError: it cannot be loaded, or is smaller than its subset (exit code 2).
+        BenchError: the workload cannot be loaded, or is smaller than its subset (exit code 2).
     """
     section = profile.workloads.get(workload) or WorkloadSection()
     source = section.file or workload
@@ -82,9 +82,9 @@ def load_workload(profile: Profile, workload: str) -> Workload:
         if section.first or section.sample:
             prompts = tasks.subset(prompts, first=section.first, sample=section.sample, seed=profile.seed)
     except tasks.TaskError as error:
-        told = str(error)
+        message = str(error)
         raise BenchError(
-            told if told.startswith(workload) else f"workload {workload}: {told}", ExitCode.USAGE
+            message if message.startswith(workload) else f"workload {workload}: {message}", ExitCode.USAGE
         ) from None
     try:
         check_gradable(prompts)
@@ -102,7 +102,7 @@ def load_workload(profile: Profile, workload: str) -> Workload:
 
 
 def _prompts(profile: Profile, workload: str, section: WorkloadSection, source: str) -> list[tasks.Prompt]:
-    """All prompts of a workload, from its `source` or made to its lengths."""
+    """All prompts of a workload, loaded from its `source` or generated with its lengths."""
     most = _most_asked(profile, workload)
     if section.synthetic is None:
         return tasks.load_prompts(source, seed=profile.seed, few_shot=section.few_shot, count=most)
@@ -123,7 +123,7 @@ def _most_asked(profile: Profile, workload: str) -> int | None:
 
 
 def _origin(source: str) -> dict[str, Any] | None:
-    """Where a workload's problems come from: revision and hash of a fetched set, hash of a user's file; else None."""
+    """The origin of a workload's problems: revision and hash of a fetched set, hash of a user's file; else None."""
     path = Path(source)
     if source.endswith((".jsonl", ".json", ".csv")) and path.is_file():
         return {"file": path.name, "sha256": sha256(path)}

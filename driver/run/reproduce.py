@@ -1,4 +1,4 @@
-"""The command lines that make a run again, so that they work when pasted in the folder where the run was started."""
+"""Builds the command lines that repeat a run. They work when pasted in the folder where the run was started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compare_command(folder: RunFolder) -> str:
 
 
 def program() -> str:
-    """How the shell finds this program: `enginebench`, else its path, such as `.venv/bin/enginebench`."""
+    """The name by which the shell finds this program: `enginebench`, else its path, such as `.venv/bin/enginebench`."""
     called = Path(sys.argv[0])
     if called.name not in _PROGRAMS or not called.is_file():
         return _PROGRAMS[0]
@@ -40,11 +40,11 @@ def program() -> str:
 
 
 def profile_argument(profile: Path) -> str:
-    """A profile as `enginebench run` takes it: the bare name of one of ours, else its path."""
+    """A profile for `enginebench run`: the bare name of an included profile, else its path."""
     return profile.stem if profile.resolve().parent == PROFILES else from_here(profile)
 
 
 def from_here(path: Path) -> str:
-    """A path relative to this folder where it lies below it, else whole. Links stay: .venv/bin/python is one."""
+    """The path relative to the current folder if it is below it, else absolute. Links such as .venv/bin/python stay."""
     whole = path.absolute()
     return str(whole.relative_to(Path.cwd())) if whole.is_relative_to(Path.cwd()) else str(whole)

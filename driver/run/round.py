@@ -1,4 +1,4 @@
-"""Runs one engine process: start, read-back, probe, cells, stop. Records each stage in engine.json."""
+"""Runs one round of an engine: start, read-back, probe, cells, stop. Records each stage in engine.json."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from driver.run.cell import LivingEngine, run_cell
 from driver.run.engine_setup import describe_weights, make_engine, ready_timeout_s
 from driver.run.mode_check import refuse_changed, refuse_disproved
 from driver.run.pinning import pinned
-from driver.run.plan import Life, pending
+from driver.run.plan import EngineRound, pending
 from driver.run.progress import Display
 from engines import Engine, EngineError, RunningEngine, probe, running
 from engines.telemetry.host import host_metering
@@ -20,40 +20,42 @@ from records import SCHEMA_VERSION, JsonObject, RoundFolder, RunFolder, read_jso
 from records.utc import utc_now
 
 
-def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool = False) -> bool:
-    """Run the cells of one engine process that are not complete.
+def run_engine_round(
+    run: RunFolder, profile: Profile, round_: EngineRound, display: Display, *, keep_raw: bool = False
+) -> bool:
+    """Run the cells of an engine's round that are not complete.
 
     Returns:
         Whether every measured request of its cells was ok.
 
     Raises:
-        BenchError: the engine cannot start, was disproved by the probe, or died.
+        BenchError: the engine cannot start, contradicts the profile, or died.
     """
-    cells = pending(run, life)
+    cells = pending(run, round_)
     if not cells:
-        display.say(f"{life.engine.name} round {life.round}: complete already")
+        display.say(f"{round_.engine.name} round {round_.number}: complete already")
         return True
-    folder = run.round(life.engine.name, life.round)
+    folder = run.round(round_.engine.name, round_.number)
     folder.path.mkdir(parents=True, exist_ok=True)
     set_aside(folder.engine_json)
     set_aside(folder.server_log)
-    engine = make_engine(life.engine, profile, display)
-    state = _initial_state(engine, life, profile)
-    display.say(f"{life.engine.name} round {life.round}: starting {life.engine.kind}")
+    engine = make_engine(round_.engine, profile, display)
+    state = _initial_state(engine, round_, profile)
+    display.say(f"{round_.engine.name} round {round_.number}: starting {round_.engine.kind}")
     all_ok = True
-    with _up(engine, life.engine, folder, state) as alive:
-        told = engine.read_back()
-        if told.slots is None:
-            told = replace(told, slots=engine.slots_in_log(folder.server_log))
-        state["readback"] = told.to_dict()
+    with _up(engine, round_.engine, folder, state) as alive:
+        readback = engine.read_back()
+        if readback.slots is None:
+            readback = replace(readback, slots=engine.slots_in_log(folder.server_log))
+        state["readback"] = readback.to_dict()
         sampling = profile.sampling.model_dump(exclude_none=True)
         probes = {
             endpoint: probe(
                 engine,
                 sampling=sampling,
-                extras=life.engine.request_extras,
+                extras=round_.engine.request_extras,
                 endpoint=endpoint,
-                max_tokens_field=life.engine.max_tokens_field,
+                max_tokens_field=round_.engine.max_tokens_field,
             )
             for endpoint in profile.endpoints
         }
@@ -62,19 +64,19 @@ def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, 
         write_json(folder.engine_json, state)
         try:
             for each in probes.values():
-                refuse_disproved(state | {"probe": each}, profile, life.engine.name)
-            refuse_changed(state, _other_lives(run, folder), profile, life.engine.name)
+                refuse_disproved(state | {"probe": each}, profile, round_.engine.name)
+            refuse_changed(state, _other_processes(run, folder), profile, round_.engine.name)
         except BenchError as error:
             state["refused"] = error.message
             raise
         fields = {endpoint: str(each["max_tokens_field"]) for endpoint, each in probes.items()}
-        living = LivingEngine(run, profile, life, engine, alive, display, fields, keep_raw)
+        living = LivingEngine(run, profile, round_, engine, alive, display, fields, keep_raw)
         for cell in cells:
             all_ok &= run_cell(living, cell)
     return all_ok
 
 
-def _other_lives(run: RunFolder, folder: RoundFolder) -> Iterator[JsonObject]:
+def _other_processes(run: RunFolder, folder: RoundFolder) -> Iterator[JsonObject]:
     """engine.json of the engine's other processes in this run."""
     for round_ in run.rounds(folder.engine):
         yield from round_.earlier_states()
@@ -84,14 +86,14 @@ def _other_lives(run: RunFolder, folder: RoundFolder) -> Iterator[JsonObject]:
 
 @contextmanager
 def _up(engine: Engine, section: EngineSection, folder: RoundFolder, state: JsonObject) -> Iterator[RunningEngine]:
-    """The engine up inside and gone after; however it ends, engine.json says how.
+    """Run the engine during the block and stop it afterwards; engine.json records how it ended.
 
     Raises:
-        BenchError: it can't be started; engine.json says why.
+        BenchError: the engine can't be started; engine.json records why.
     """
     stack = ExitStack()
     try:
-        # Outside the pin: it watches the load generator's cores, too.
+        # Outside the pinning, because it watches the load generator's cores too.
         stack.enter_context(host_metering(folder.host))
         with pinned(section.cores):
             alive = stack.enter_context(
@@ -110,7 +112,7 @@ def _up(engine: Engine, section: EngineSection, folder: RoundFolder, state: Json
         state["stop_reason"] = _reason(error) if alive.alive() else "died"
         raise
     finally:
-        # Even an interrupt must leave the engine stopped and its end on record.
+        # After an interrupt, too, the engine must be stopped and its end recorded.
         try:
             stack.close()
         finally:
@@ -119,21 +121,21 @@ def _up(engine: Engine, section: EngineSection, folder: RoundFolder, state: Json
             write_json(folder.engine_json, state)
 
 
-def _initial_state(engine: Engine, life: Life, profile: Profile) -> JsonObject:
-    """engine.json as far as it is known before the start."""
+def _initial_state(engine: Engine, round_: EngineRound, profile: Profile) -> JsonObject:
+    """engine.json before the engine's start."""
     config = engine.config
     return {
         "schema": SCHEMA_VERSION,
         "engine": config.name,
         "kind": config.kind,
-        "round": life.round,
+        "round": round_.number,
         "argv": engine.shown_argv(),
         "env": engine.shown_env(),
         "base_url": engine.base_url,
         "model": engine.model_name,
         "asked": {
             "max_seq_len": config.max_seq_len,
-            "slots": life.engine.slots,
+            "slots": round_.engine.slots,
             "context_per_slot": config.max_seq_len,
             "threads": config.threads,
             "thinking": config.thinking,

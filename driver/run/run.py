@@ -1,4 +1,4 @@
-"""A whole run: prepare the folder, live through the plan, then judge what was captured."""
+"""Runs a whole profile: prepares the run's folder, runs the rounds of the plan, and decides when to stop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from driver.profile.read import Profile
 from driver.run.engine_setup import from_here, make_engine
 from driver.run.manifest import has_records, open_manifest
 from driver.run.pinning import are_here
-from driver.run.plan import DEFAULT_OUT, lives, pending
+from driver.run.plan import DEFAULT_OUT, engine_rounds, pending
 from driver.run.progress import Display
 from driver.run.prompts import load_workloads, write_workloads
 from driver.run.reproduce import compare_command, run_command
-from driver.run.round import run_life
+from driver.run.round import run_engine_round
 from driver.run.stopping import fitting_share, shortened, why_stop, why_stop_counted
 from driver.run.token_counts import count_in_run, open_tokenizer
 from records import NAME, JsonObject, RunFolder, read_json, write_json
@@ -32,7 +32,7 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left, and whether every measured request was ok."""
+    """The folder of a run, and whether every measured request was ok."""
 
     folder: RunFolder
     all_ok: bool
@@ -53,20 +53,20 @@ def run_profile(
     keep_raw: bool = False,
     made_by: str | None = None,
 ) -> RunResult:
-    """Start a run, or finish the one called `run_id`; `keep_raw` keeps the bytes of failed requests.
+    """Start a run, or finish the run `run_id`; `keep_raw` keeps the bytes of failed requests.
 
-    A profile without a file was made by the command line `made_by`, which starts the same run.
+    If the profile has no file, `made_by` is the command line that made it and starts the same run.
 
     Raises:
-        BenchError: whatever stops the run; all that was measured stays in the folder, and the same run id goes on.
+        BenchError: the run stopped. All measurements stay in the folder, and the same run id continues it.
     """
     if run_id is not None:
         require_run_id(run_id)
-    # Before the folder: what can't be asked leaves none behind.
+    # Before the folder is created: a workload that can't be loaded must leave no folder.
     workloads = load_workloads(profile)
     tokenizer = open_tokenizer(from_here(profile.tokenizer)) if profile.tokenizer else None
     folder = RunFolder(out / (run_id or new_run_id(profile)))
-    with writing(folder.path, hint="say where it can be written with --out"):
+    with writing(folder.path, hint="give a writable folder with --out"):
         folder.path.mkdir(parents=True, exist_ok=True)
         (folder.path / _LOCK).touch()
     with _locked(folder):
@@ -78,7 +78,7 @@ def run_profile(
             write_workloads(folder, workloads)
             started = time.monotonic()
             with display:
-                all_ok = _live(folder, profile, manifest, display, keep_raw=keep_raw)
+                all_ok = _run_rounds(folder, profile, manifest, display, keep_raw=keep_raw)
             if tokenizer is not None:
                 count_in_run(folder, [engine.name for engine in profile.engines], tokenizer)
             manifest["took_s"] = round(time.monotonic() - started, 1)
@@ -86,33 +86,35 @@ def run_profile(
     return RunResult(folder, all_ok)
 
 
-def _live(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Display, *, keep_raw: bool) -> bool:
-    """Live through what the plan still owes; whether every measured request was ok."""
-    plan = list(lives(profile))
-    display.cells_total = sum(len(pending(folder, life)) for life in plan)
+def _run_rounds(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Display, *, keep_raw: bool) -> bool:
+    """Run the incomplete rounds of the plan; returns whether every measured request was ok."""
+    plan = list(engine_rounds(profile))
+    display.cells_total = sum(len(pending(folder, round_)) for round_ in plan)
     display.say(f"run {folder.run_id}: {count(display.cells_total, 'cell')} to do, in {folder.path}")
     for cores in dict.fromkeys(
         [*(engine.cores for engine in profile.engines), *(cell.cores for cell in profile.cells)]
     ):
         if not are_here(cores):
-            display.say(f"cores {cores} are not on this machine: what asks for them is not pinned")
+            display.say(f"this machine does not have cores {cores}: processes that ask for them are not pinned")
     for section in profile.engines:
-        if section.kind == "command" and any(life.engine == section and pending(folder, life) for life in plan):
-            # A mistyped program of the last engine is reported before the first is measured.
+        if section.kind == "command" and any(round_.engine == section and pending(folder, round_) for round_ in plan):
+            # Reports a mistyped program of the last engine before the first engine is measured.
             make_engine(section, profile, display)
     all_ok, started, began = True, time.monotonic(), time.monotonic()
-    # A run that was interrupted has looked at its earlier rounds, and a round that it began has to be finished.
-    begun = max((life.round for life in plan if folder.round(life.engine.name, life.round).path.exists()), default=1)
+    # An interrupted run has judged its earlier rounds already, and must finish the round that it began.
+    begun = max(
+        (round_.number for round_ in plan if folder.round(round_.engine.name, round_.number).path.exists()), default=1
+    )
     share = 1.0
     manifest.pop("stopped", None)
-    for number, of_round in groupby(plan, key=lambda life: life.round):
+    for number, of_round in groupby(plan, key=lambda round_: round_.number):
         planned = list(of_round)
-        for life in planned:
-            all_ok &= run_life(folder, profile, shortened(life, share), display, keep_raw=keep_raw)
+        for round_ in planned:
+            all_ok &= run_engine_round(folder, profile, shortened(round_, share), display, keep_raw=keep_raw)
         if number < begun or (profile.rounds != "auto" and profile.time is None):
             continue
-        # Before the look, and whatever ends the run after it: this many rounds are whole.
-        order = [[life.engine.name, life.round] for life in plan if life.round <= number]
+        # Recorded before the figures are judged: this many rounds are complete, whatever ends the run now.
+        order = [[round_.engine.name, round_.number] for round_ in plan if round_.number <= number]
         manifest |= {"rounds_done": number, "order": order}
         write_json(folder.manifest, manifest)
         elapsed_s, round_s = time.monotonic() - started, time.monotonic() - began
@@ -122,7 +124,7 @@ def _live(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Di
             left_s = profile.time_s - elapsed_s
             share = fitting_share(planned, round_s=round_s, left_s=left_s, rounds=wanted - number)
             if share < 1:
-                round_s -= (1 - share) * sum(cell.duration_s or 0.0 for life in planned for cell in life.cells)
+                round_s -= (1 - share) * sum(cell.duration_s or 0.0 for round_ in planned for cell in round_.cells)
                 display.say(f"round {number} took longer than planned: further cells measure {share:.0%} as long")
         times = {"elapsed_s": elapsed_s, "round_s": round_s, "time_s": profile.time_s}
         if profile.rounds == "auto":
@@ -137,10 +139,10 @@ def _live(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Di
 
 
 def require_run_id(run_id: str) -> None:
-    """A run's name becomes a folder's.
+    """Check that a run id can be the name of a folder.
 
     Raises:
-        BenchError: it can't be one (exit code 2).
+        BenchError: it can't (exit code 2).
     """
     if not NAME.fullmatch(run_id):
         expected = "letters, digits, '.', '_' and '-' were expected, a letter or digit first, at most 64"
@@ -149,24 +151,24 @@ def require_run_id(run_id: str) -> None:
 
 @contextmanager
 def _going_on(folder: RunFolder, again: str) -> Iterator[None]:
-    """Whatever stops a run says how to go on with it: with the command `again`."""
+    """Add to every error that stops a run the command that continues it: `again --run-id ...`."""
     hint = f"go on with: {again} --run-id {folder.run_id}"
     try:
         with writing(folder.path, hint=hint):
             yield
     except (BenchError, Stopped) as end:
         if getattr(end, "profile_must_change", False):
-            # A run that has measured something is only finished with the profile that it began with.
+            # A run with measurements can be finished only with the profile with which it was started.
             hint = f"change the profile, then {'start a new run' if has_records(folder) else hint}"
         end.hint = hint
         raise
 
 
 def open_run(path: Path) -> RunFolder:
-    """The run folder that a user's word means: a path, or a run id under bench-out/; or a plain `locust` capture.
+    """Find a run's folder by path or by run id under bench-out/; a plain `locust` capture counts too.
 
     Raises:
-        BenchError: there is no manifest there (exit code 2).
+        BenchError: there is no manifest (exit code 2).
     """
     if RunFolder(path).is_plain_capture:
         return RunFolder(path)
@@ -183,15 +185,15 @@ def open_run(path: Path) -> RunFolder:
 
 @contextmanager
 def _locked(folder: RunFolder) -> Iterator[None]:
-    """Only one process works in a run's folder at a time.
+    """Hold the lock of a run's folder, so that only one process writes to it.
 
     Raises:
-        BenchError: another one does.
+        BenchError: another process holds it.
     """
     with ExitStack() as stack:
         try:
             stack.enter_context(exclusive(folder.path / _LOCK))
         except LockedError as holder:
-            what = f"another enginebench process works in it ({holder}); wait for it or end it"
+            what = f"another enginebench process is using it ({holder}); wait for it or stop it"
             raise BenchError(f"{folder.path}: {what}") from None
         yield

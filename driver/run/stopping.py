@@ -1,31 +1,31 @@
-"""A run that has a time: whether it may stop after a round, what more time would decide, and shorter cells to fit."""
+"""Decides when a run with a time limit stops: after which round, with what message, and with how much shorter cells."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from driver.profile.sections import Cell
-from driver.run.plan import Life
+from driver.run.plan import EngineRound
 from records import RunFolder
 from records.wording import count
 from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
 
 LEAST_CELL_S = 1.0
-"""A cell is not made shorter than this: it would measure next to nothing."""
+"""Least length of a shortened cell: a shorter one would measure next to nothing."""
 
 
-def fitting_share(lives: Sequence[Life], *, round_s: float, left_s: float, rounds: int) -> float:
-    """The share of their `duration_s`, at most 1, that the cells of further rounds may take so that all end in time.
+def fitting_share(rounds_of_engines: Sequence[EngineRound], *, round_s: float, left_s: float, rounds: int) -> float:
+    """The share of `duration_s` (at most 1) for the cells of further rounds, such that all rounds end in time.
 
-    What a round takes beside its durations (starts, warm-up, the last answers) is taken to stay as it was measured.
+    The rest of a round (starts, warm-up, the last answers) is assumed to take as long as it did.
 
     Args:
-        lives: a round as planned.
-        round_s: how long it took with whole durations.
-        left_s: the time that is left.
-        rounds: the rounds that should fit into it.
+        rounds_of_engines: the planned rounds of all engines with one number.
+        round_s: seconds that they took with full durations.
+        left_s: remaining seconds.
+        rounds: the number of rounds that should fit into the remaining time.
     """
-    durations = [cell.duration_s for life in lives for cell in life.cells if cell.duration_s]
+    durations = [cell.duration_s for round_ in rounds_of_engines for cell in round_.cells if cell.duration_s]
     if not durations or rounds * round_s <= left_s:
         return 1.0
     asked = sum(durations)
@@ -33,37 +33,38 @@ def fitting_share(lives: Sequence[Life], *, round_s: float, left_s: float, round
     return max(share, min(1.0, LEAST_CELL_S / min(durations)))
 
 
-def shortened(life: Life, share: float) -> Life:
-    """An engine process with this share of the durations of its cells."""
+def shortened(round_: EngineRound, share: float) -> EngineRound:
+    """An engine's round with this share of the durations of its cells."""
     if share == 1:
-        return life
+        return round_
 
     def shorter(cell: Cell) -> Cell:
         return cell.model_copy(update={"duration_s": round(cell.duration_s * share, 1)}) if cell.duration_s else cell
 
-    return Life(life.engine, life.round, tuple(map(shorter, life.cells)))
+    return EngineRound(round_.engine, round_.number, tuple(map(shorter, round_.cells)))
 
 
-def why_stop_counted(done: int, planned: int, *, elapsed_s: float, round_s: float, time_s: float) -> str | None:
-    """Why a run of so many planned rounds ends before them, as a sentence; None where the next round ends in time."""
-    if done >= planned or elapsed_s + round_s <= time_s:
+def why_stop_counted(rounds: int, planned: int, *, elapsed_s: float, round_s: float, time_s: float) -> str | None:
+    """Why a run stops before its planned number of rounds, as a sentence; None if the next round ends in time."""
+    if rounds >= planned or elapsed_s + round_s <= time_s:
         return None
-    more = round_s * (planned - done)
-    verdicts = f"; a verdict needs {FEWEST_ROUNDS}" if done < FEWEST_ROUNDS else ""
-    return f"the time is up after {count(done, 'round')} of {planned}{verdicts}: the others need {_minutes(more)} more"
+    more = round_s * (planned - rounds)
+    verdicts = f"; a verdict needs {FEWEST_ROUNDS}" if rounds < FEWEST_ROUNDS else ""
+    ended = f"the time is up after {count(rounds, 'round')} of {planned}{verdicts}"
+    return f"{ended}: the others need {_minutes(more)} more"
 
 
 def why_stop(folder: RunFolder, rounds: int, *, elapsed_s: float, round_s: float, time_s: float) -> str | None:
-    """Why the run ends after this round, as a sentence; None where another round is due.
+    """Why the run stops after this round, as a sentence; None if another round is due.
 
     Args:
         folder: the run's folder, with all rounds so far.
-        rounds: rounds done.
-        elapsed_s: how long this run has taken.
-        round_s: how long its last round took, and the next may take.
-        time_s: how long the run may take.
+        rounds: number of complete rounds.
+        elapsed_s: seconds that this run has taken.
+        round_s: seconds that its last round took; the next is assumed to take as long.
+        time_s: time limit of the run in seconds.
     """
-    # Here, since pandas and scipy take a second that a command which starts an engine should not spend.
+    # Imported here, because pandas and scipy would delay every command that starts an engine by a second.
     from scoring.compare import judged_so_far
     from scoring.statistics.verdict import INCONCLUSIVE
 
@@ -89,7 +90,7 @@ def why_stop(folder: RunFolder, rounds: int, *, elapsed_s: float, round_s: float
     if known and len(known) == len(needed):
         more = (max(known) - rounds) * round_s
         return f"{text}; about {count(max(known) - rounds, 'round')} ({_minutes(more)}) more would decide them"
-    return f"{text}; how many rounds would decide them all cannot be told from their spread"
+    return f"{text}; their spread does not show how many rounds would decide them all"
 
 
 def _minutes(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """Counts the tokens that an engine does not report, with the profile's `tokenizer`, after a run's last cell.
 
-An answer's tokens are those of its text: what an engine's own count has more, such as the token that ends an answer, is
-not in the text. A prompt's tokens depend on the engine's chat template and stay unknown.
+An answer's tokens are those of its text. An engine's own count may include more, such as the token that ends an answer.
+A prompt's tokens depend on the engine's chat template and stay unknown.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from driver.run.engine_deaths import rewrite
 from records import CellFolder, Record, RunFolder, read_records
 
 SOURCE = "tokenizer"
-"""What `token_source` and `chunk_token_source` of a record say of tokens that were counted here."""
+"""The value of a record's `token_source` and `chunk_token_source` for tokens that were counted here."""
 
 
 @lru_cache(maxsize=1)
 def open_tokenizer(path: Path) -> Tokenizer:
-    """Read a `tokenizer.json`, or the one of a Hugging Face folder.
+    """Read a `tokenizer.json`, or that of a Hugging Face folder.
 
     Raises:
-        BenchError: it is missing or broken (exit code 2).
+        BenchError: the file is missing or broken (exit code 2).
     """
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
@@ -41,18 +41,18 @@ def open_tokenizer(path: Path) -> Tokenizer:
 
 
 def count_in_run(run: RunFolder, engines: Iterable[str], tokenizer: Tokenizer) -> None:
-    """Fill in what is missing in every capture of a run; again is harmless, so that a run that goes on does it too."""
+    """Add missing token counts to every capture of a run. Repeating it changes nothing: a resumed run does so."""
     for engine in engines:
-        for life in run.rounds(engine):
-            for cell in life.cells():
+        for round_ in run.rounds(engine):
+            for cell in round_.cells():
                 count_tokens(cell, tokenizer)
 
 
 def count_tokens(folder: CellFolder, tokenizer: Tokenizer) -> int:
-    """Fill in what the good answers of a capture lack; what the engine told stays.
+    """Add missing token counts to the good answers of a capture; the engine's own counts stay.
 
     Returns:
-        How many records were completed.
+        The number of changed records.
     """
     if not folder.requests.exists():
         return 0
@@ -67,9 +67,9 @@ def _complete(record: Record, tokenizer: Tokenizer) -> bool:
     if record.completion_tokens is not None and record.chunk_tokens is not None:
         return False
     if record.tool_calls or record.refusal or record.choices > 1:
-        # The text is not all that was generated.
+        # The text is not everything that was generated.
         return False
-    # A lone surrogate, which the tokenizer refuses, becomes one character as well: the places stay.
+    # Replaces lone surrogates, which the tokenizer refuses, by one character each, so that offsets stay.
     text = (record.reasoning + record.text).encode("utf-8", "replace").decode("utf-8")
     ends = [end for _, end in tokenizer.encode(text, add_special_tokens=False).offsets]
     if record.completion_tokens is None:
@@ -80,9 +80,9 @@ def _complete(record: Record, tokenizer: Tokenizer) -> bool:
 
 
 def _thoughts_came_first(record: Record) -> bool:
-    """Whether the chunks are known to make up thoughts, then answer: they tell no kind, and an engine may mix them.
+    """Whether the chunks are known to have all thoughts before the answer. Chunks have no kind, and may be mixed.
 
-    Known where there is one kind only, or where all that came before the first piece of the answer is all the thoughts.
+    It is known if there is only one kind of text, or if the chunks before the answer's first piece have all thoughts.
     """
     if not record.reasoning or not record.text:
         return True
@@ -92,7 +92,7 @@ def _thoughts_came_first(record: Record) -> bool:
 
 
 def _of_chunks(chars: list[int], ends: list[int]) -> list[int]:
-    """Tokens of each chunk: a token belongs to the chunk that brought its last character."""
+    """Tokens of each chunk: a token belongs to the chunk with its last character."""
     tokens = [0] * len(chars)
     borders = list(accumulate(chars))
     for end in ends:

@@ -190,10 +190,10 @@ def test_a_run_is_finished_only_with_the_profile_and_the_prompts_that_began_it(c
     kept = Path("bench-out/r/workloads/mine.jsonl").read_bytes()
     measured()
     assert cli(["run", profile("mine.jsonl", max_tokens=5), "--run-id", "r"]) == 2
-    assert "was begun with another profile (cells[0].max_tokens: was 4, is 5)" in one_line(capsys)
+    assert "was started with another profile (cells[0].max_tokens: was 4, is 5)" in one_line(capsys)
     mine.write_text('{"prompt": "two"}\n')
     assert cli(["run", profile("mine.jsonl"), "--run-id", "r"]) == 2
-    assert "the workloads have changed since it was begun (mine: was " in one_line(capsys)
+    assert "the workloads have changed since the run was started (mine: was " in one_line(capsys)
     assert Path("bench-out/r/workloads/mine.jsonl").read_bytes() == kept
 
 

@@ -62,7 +62,7 @@ def test_a_hook_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> 
         (pid,) = map(int, pids.read_text().split())
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     (note,) = notes(tmp_path)
-    assert note["error"] == "was ended after 1 s"
+    assert note["error"] == "was stopped after 1 s"
 
 
 def test_what_a_hook_leaves_in_the_background_is_gone_before_the_load_begins(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a run was begun with is compared key by key with what it is to be finished with."""
+"""A resumed run compares its profile, workloads and host with the stored ones, key by key."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_run_goes_on_with_what_it_was_begun_with_and_nothing_else(tmp_path: Pa
     with_a_record(tmp_path)
     with pytest.raises(BenchError, match=r"engines\[0\]\.request_extras\.top_k: was null, is 1"):
         open_manifest(folder, profile(request_extras={"top_k": 1}), tmp_path / "p.toml", WORKLOADS)
-    with pytest.raises(BenchError, match="workloads have changed since it was begun \\(arithmetic: was"):
+    with pytest.raises(BenchError, match="workloads have changed since the run was started \\(arithmetic: was"):
         open_manifest(folder, profile(), tmp_path / "p.toml", {"arithmetic": {"sha256": "2" * 64}})
 
 
@@ -116,7 +116,7 @@ def test_a_run_is_not_finished_on_another_host(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(manifests, "describe_host", lambda: before | {"memory_bytes": 1})
     manifests.open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)
     monkeypatch.setattr(manifests, "describe_host", lambda: before | {"cpu": "another"})
-    with pytest.raises(BenchError, match=r"was begun on another host.*cpu .* -> another"):
+    with pytest.raises(BenchError, match=r"was started on another host.*cpu .* -> another"):
         manifests.open_manifest(folder, profile(), tmp_path / "p.toml", WORKLOADS)
 
 
@@ -134,7 +134,7 @@ def test_a_run_is_not_finished_with_another_engine(change: dict[str, Any], named
         "readback": {"build": "b1", "slots": 4}, "weights": {"sha256": "1" * 64}, "provenance": {"sha256": "a" * 64},
     }  # fmt: skip
     refuse_changed(before, [before, {}], profile(), "a")
-    with pytest.raises(BenchError, match=f"not the engine that this run has measured before.*{named}"):
+    with pytest.raises(BenchError, match=f"differs from the engine that this run has measured before.*{named}"):
         refuse_changed(before | change, [before], profile(), "a")
-    # A life that was refused has measured nothing.
+    # An engine process that was refused has measured nothing.
     refuse_changed(before | change, [before | {"refused": "another build"}], profile(), "a")

@@ -1,4 +1,4 @@
-"""The plan: which engine lives when, with which cells, and how long that may take."""
+"""The plan: the order of the engines, their cells, and the estimated time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from driver.profile.read import Profile, parse_profile
-from driver.run.plan import ASSUMED_START_S, ASSUMED_TOKEN_S, earlier_runs, estimate, lives, pending, round_orders
+from driver.run.plan import (
+    ASSUMED_START_S,
+    ASSUMED_TOKEN_S,
+    earlier_runs,
+    engine_rounds,
+    estimate,
+    pending,
+    round_orders,
+)
 from records import RunFolder, write_json
 
 
@@ -25,7 +33,10 @@ def profile(**values: Any) -> Profile:
 
 
 def test_rounds_interleave_and_a_cell_may_be_in_the_first_alone() -> None:
-    found = [(life.engine.name, life.round, [cell.label for cell in life.cells]) for life in lives(profile())]
+    found = [
+        (round_.engine.name, round_.number, [cell.label for cell in round_.cells])
+        for round_ in engine_rounds(profile())
+    ]
     all_cells = ["single.perf-short", "single.arithmetic", "ramp.perf-short"]
     later = ["single.perf-short", "ramp.perf-short"]
     assert found == [("a", 1, all_cells), ("b", 1, all_cells), ("b", 2, later), ("a", 2, later)]
@@ -50,7 +61,7 @@ def test_the_estimate_counts_each_cell_as_often_as_it_is_lived() -> None:
     guess = estimate(profile(), {"arithmetic": 5, "perf-short": 1024}, [])
     perf, quality, ramp = 12 * 8 * ASSUMED_TOKEN_S, 10 * 50 * ASSUMED_TOKEN_S, 30.0
     assert guess.seconds == pytest.approx(4 * (ASSUMED_START_S + perf + ramp) + 2 * quality)
-    assert "ms a token" in guess.basis
+    assert "ms per token" in guess.basis
 
 
 def test_an_earlier_run_of_the_same_profile_that_was_not_broken_off_is_the_better_guess(tmp_path: Path) -> None:
@@ -62,18 +73,18 @@ def test_an_earlier_run_of_the_same_profile_that_was_not_broken_off_is_the_bette
     ran("resumed", took_s=5, profile={"name": "p"}, resumed_utc=["x"])
     ran("unfinished", profile={"name": "p"})
     ran("odd", took_s=5, profile=[1])
-    assert "ms a token" in estimate(profile(), {}, earlier_runs(tmp_path)).basis
+    assert "ms per token" in estimate(profile(), {}, earlier_runs(tmp_path)).basis
     ran("whole", took_s=77, profile={"name": "p"})
     guess = estimate(profile(), {}, earlier_runs(tmp_path))
     assert (guess.seconds, guess.basis) == (77.0, "as long as whole took")
 
 
 def test_only_complete_cells_are_not_done_again(tmp_path: Path) -> None:
-    folder, life = RunFolder(tmp_path), next(lives(profile()))
-    assert len(pending(folder, life)) == 3
+    folder, round_ = RunFolder(tmp_path), next(engine_rounds(profile()))
+    assert len(pending(folder, round_)) == 3
     cell = folder.round("a", 1).cell("single.arithmetic")
     cell.path.mkdir(parents=True)
     write_json(cell.scenario, {"complete": False})
-    assert len(pending(folder, life)) == 3
+    assert len(pending(folder, round_)) == 3
     write_json(cell.scenario, {"complete": True})
-    assert [each.label for each in pending(folder, life)] == ["single.perf-short", "ramp.perf-short"]
+    assert [each.label for each in pending(folder, round_)] == ["single.perf-short", "ramp.perf-short"]

@@ -10,7 +10,7 @@ import pytest
 
 from driver.profile.read import Profile, ProfileError, parse_profile
 from driver.run import run as run_module
-from driver.run.plan import Life, lives
+from driver.run.plan import EngineRound, engine_rounds
 from driver.run.progress import Display
 from driver.run.stopping import LEAST_CELL_S, fitting_share, shortened, why_stop, why_stop_counted
 from records import JsonObject, RunFolder, read_json, write_json
@@ -57,10 +57,10 @@ def profile(**values: Any) -> Profile:
     return parse_profile({"name": "p", "baseline": "a", "engines": engines, "cells": cells} | values, "p.toml")
 
 
-def planned(*durations: float) -> list[Life]:
+def planned(*durations: float) -> list[EngineRound]:
     cells = [{"scenario": "single", "workload": "perf-short", "name": f"x.c{n}", "duration_s": s, "max_tokens": 8}
              for n, s in enumerate(durations)]  # fmt: skip
-    return [life for life in lives(profile(cells=cells, rounds=3)) if life.round == 1]
+    return [round_ for round_ in engine_rounds(profile(cells=cells, rounds=3)) if round_.number == 1]
 
 
 def test_cells_are_shortened_so_that_the_rounds_that_are_left_end_in_time() -> None:
@@ -85,16 +85,18 @@ def timed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, **va
     """A run whose engines take `busy` x (2 s and the measuring): the seconds that it took, and its manifest."""
     clock = [0.0]
 
-    def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool) -> bool:
-        clock[0] += busy * (2 + sum(cell.duration_s or 0 for cell in life.cells))
+    def run_engine_round(
+        run: RunFolder, profile: Profile, round_: EngineRound, display: Display, *, keep_raw: bool
+    ) -> bool:
+        clock[0] += busy * (2 + sum(cell.duration_s or 0 for cell in round_.cells))
         return True
 
-    monkeypatch.setattr(run_module, "run_life", run_life)
+    monkeypatch.setattr(run_module, "run_engine_round", run_engine_round)
     monkeypatch.setattr("driver.run.run.time.monotonic", lambda: clock[0])
     cell = {"scenario": "single", "workload": "perf-short", "duration_s": 10, "max_tokens": 8}
     manifest: JsonObject = {}
     asked = profile(cells=[cell], **values)
-    run_module._live(RunFolder(tmp_path), asked, manifest, Display(quiet=True), keep_raw=False)
+    run_module._run_rounds(RunFolder(tmp_path), asked, manifest, Display(quiet=True), keep_raw=False)
     return clock[0], manifest
 
 
@@ -163,19 +165,21 @@ def test_a_resumed_run_finishes_the_round_that_it_began_before_it_may_stop(
     lived: list[tuple[str, int]] = []
     looks: list[int] = []
 
-    def run_life(run: RunFolder, profile: Profile, life: Life, display: Display, *, keep_raw: bool) -> bool:
-        lived.append((life.engine.name, life.round))
+    def run_engine_round(
+        run: RunFolder, profile: Profile, round_: EngineRound, display: Display, *, keep_raw: bool
+    ) -> bool:
+        lived.append((round_.engine.name, round_.number))
         return True
 
     def decided(folder: RunFolder, rounds: int, **times: float) -> str:
         looks.append(rounds)
         return "decided"
 
-    monkeypatch.setattr(run_module, "run_life", run_life)
+    monkeypatch.setattr(run_module, "run_engine_round", run_engine_round)
     monkeypatch.setattr(run_module, "why_stop", decided)
     # Its first attempt stopped after three rounds, for lack of time.
     manifest: JsonObject = {"rounds_done": 3, "order": [["a", 1], ["b", 1]]}
-    run_module._live(folder, profile(rounds="auto"), manifest, Display(quiet=True), keep_raw=False)
+    run_module._run_rounds(folder, profile(rounds="auto"), manifest, Display(quiet=True), keep_raw=False)
     assert looks == [4]
     assert sorted(lived) == [(name, number) for name in ("a", "b") for number in (1, 2, 3, 4)]
     assert manifest["rounds_done"] == 4
