@@ -1,1 +1,1 @@
-"""The driver behind enginebench: profile, plan, rounds, and one file a command. Never imports locust."""
+"""The driver behind enginebench: profile, plan, rounds, and one file per command. Never imports locust."""

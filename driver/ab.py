@@ -1,4 +1,4 @@
-"""Makes a profile of what `enginebench ab` was asked: engines from words, cells from numbers of users and a time."""
+"""Makes a profile from the command line of `enginebench ab`: engines, and cells from user numbers and a time."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from workloads.perf_prompts import TOKENS
 
 SCENARIOS = {1: "single", 4: "concurrent_4", 8: "concurrent_8"}
 START_S = 4.0
-"""Seconds of each engine process that go to its start and the probe."""
+"""Assumed seconds for an engine's start and probe."""
 MEASURING_SHARE = 0.5
-"""Share of a cell's time in which requests may begin; the rest is for those that are still in flight."""
+"""Share of a cell's time in which requests may begin; in the rest, the requests in flight end."""
 AUTO_ROUNDS = 6
-"""Rounds that `--rounds auto` divides its time by: fewer where the difference is plain."""
+"""Number of rounds by which `--rounds auto` divides its time; a clear difference needs fewer."""
 LEAST_CELL_S = 2.0
 SHORT_CELL_S = 8.0
 ANSWER_TOKENS = 256
 QUESTION_TOKENS = 32
-"""Tokens of a prompt behind its depth, unless --input-tokens says otherwise."""
+"""Default tokens of a prompt after its depth (`--input-tokens` overrides it)."""
 HOOKS = ("before_cell", "after_cell", "during_cell", "on_regression")
 TEMPLATE_TOKENS = 160
 """Room for a chat template around a prompt."""
 CHARS_PER_TOKEN = 2
-"""Fewest characters of a token that a context is planned with."""
+"""Assumed lower limit of characters per token, to plan the context."""
 
 Values = dict[str, Any]
 
@@ -69,13 +69,13 @@ class Asked:
 
 
 def profile_values(asked: Asked) -> Values:
-    """The profile as TOML would have it, to be checked by `driver.profile.read.parse_profile`.
+    """The profile as a dictionary, as TOML would give it, for `driver.profile.read.parse_profile`.
 
     Raises:
         BenchError: the command line does not make a profile (exit code 2).
     """
     if len(asked.sides) < 2:
-        raise _usage("two engines at least are needed: command lines, URLs or PROFILE:ENGINE")
+        raise _usage("give at least two engines: command lines, URLs or PROFILE:ENGINE")
     for option, given in (("--name", asked.names), ("--slots", asked.slots)):
         if (given and len(given) not in (1, len(asked.sides))) or (option == "--name" and len(given) == 1):
             raise _usage(f"{option} was given {len(given)} times for {len(asked.sides)} engines")
@@ -99,7 +99,7 @@ def profile_values(asked: Asked) -> Values:
         "name": "ab",
         "description": " against ".join(names),
         "baseline": names[0],
-        # A round with a profiler beside it is not compared, so there is one more.
+        # A round with a profiler beside it is not compared, so one round is added.
         "rounds": asked.rounds + ("during_cell" in asked.hooks) if isinstance(asked.rounds, int) else asked.rounds,
         "time": f"{asked.time_s:g}s",
         **({} if asked.endpoint == CHAT else {"endpoint": asked.endpoint}),
@@ -112,7 +112,7 @@ def profile_values(asked: Asked) -> Values:
 
 
 def parse_answers(text: str) -> tuple[str, int | None]:
-    """`arithmetic:24` is the first 24 problems of arithmetic; without a number, all.
+    """Parse `arithmetic:24`: the first 24 problems of arithmetic; without a number, all problems.
 
     Raises:
         BenchError: the task is unknown, or has no known answers (exit code 2).
@@ -125,14 +125,14 @@ def parse_answers(text: str) -> tuple[str, int | None]:
 
 
 def names_of(sides: Sequence[str]) -> list[str]:
-    """A name for each side that says how it differs from the others: `parallel-4` and `parallel-1`."""
+    """A name per side that shows its difference from the others: `parallel-4` and `parallel-1`."""
     words = [_words(side) for side in sides]
     differing = []
     for number, mine in enumerate(words):
         others = [word for place, theirs in enumerate(words) if place != number for word in theirs]
         differing.append([word for word in mine if word not in others] or mine[:1])
     names: list[str] = []
-    # The fewest words that distinguish all sides.
+    # Use as few words as needed to distinguish all sides.
     for most in range(1, max(map(len, differing)) + 1):
         names = [_slug("-".join(mine[:most])) or f"engine-{number}" for number, mine in enumerate(differing, 1)]
         if len(set(names)) == len(names):
@@ -153,7 +153,7 @@ def _words(side: str) -> list[str]:
     if _named_engine(side):
         return [side.rpartition(":")[2]]
     words: list[str] = []
-    # A name is shown everywhere: no secret may be part of it.
+    # A name is shown everywhere, so it must contain no secret.
     for word in shown_argv(_split(side)):
         if words and words[-1].startswith("-") and not word.startswith("-") and " " not in words[-1]:
             words[-1] += f" {Path(word).name}"
@@ -184,7 +184,7 @@ def _engine(asked: Asked, number: int, name: str) -> Values:
         return {**named, **own}
     words = _split(side)
     env = dict(asked.env or {})
-    # As in a shell: NAME=VALUE words before the program are its environment.
+    # As in a shell, NAME=VALUE words before the program set its environment.
     while words and (assigned := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", words[0], re.DOTALL)):
         env[assigned[1]] = assigned[2]
         words.pop(0)
@@ -197,7 +197,7 @@ def _engine(asked: Asked, number: int, name: str) -> Values:
 
 
 def _named_engine(side: str) -> Values | None:
-    """The engine that PROFILE:ENGINE names; None where the text is something else."""
+    """The engine section of PROFILE:ENGINE; None if the text is something else."""
     profile_name, colon, wanted = side.rpartition(":")
     try:
         if not colon or " " in side or not find_profile(profile_name).is_file():
@@ -214,7 +214,7 @@ def _named_engine(side: str) -> Values | None:
 
 
 def _workloads(asked: Asked) -> dict[str, Values]:
-    """The workloads of the speed cells by their names, each with its section, empty where it needs none."""
+    """The workloads of the speed cells, by name, each with its section (empty if it needs none)."""
     if asked.depths:
         own = asked.input_tokens or QUESTION_TOKENS
         return {f"depth-{depth}": {"synthetic": {"input_tokens": depth + own}} for depth in asked.depths}
@@ -240,7 +240,7 @@ def _speed_cell(users: int, workload: str, seconds: float, output_tokens: int, f
 
 
 def _context(asked: Asked, workloads: Mapping[str, Values], output_tokens: int) -> int:
-    """Tokens per slot that the longest prompt and its answer need, in steps of 256."""
+    """Tokens per slot for the longest prompt and its answer, in steps of 256."""
     tokens = _longest_prompt(asked, workloads) + output_tokens
     answers = [2 * ANSWER_TOKENS, *(_longest_own(task) + ANSWER_TOKENS for task, _ in asked.answers)]
     needed = TEMPLATE_TOKENS + max(tokens, *(answers if asked.answers else [0]))
@@ -270,7 +270,7 @@ def _longest_prompt(asked: Asked, workloads: Mapping[str, Values]) -> int:
 
 
 def to_toml(values: Values) -> str:
-    """A profile as a TOML file that `run` and `nightly` take."""
+    """A profile as TOML text for `run` and `nightly`."""
     lines = [f"{key} = {_toml(value)}" for key, value in values.items() if not isinstance(value, list | dict)]
     for key, value in values.items():
         tables = value if isinstance(value, list) else []
@@ -286,7 +286,7 @@ def _toml(value: Any) -> str:
         return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    # JSON's strings, numbers, true and false are TOML's, apart from the DEL character.
+    # JSON strings, numbers, true and false are valid TOML, apart from the DEL character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Finds the commit that made a server slower: measures commits against the good end, interleaved, and halves."""
+"""Finds the commit that made a server slower: measures commits, interleaved with the good commit, by bisection."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from records import JsonObject
 
 
 class Step(IntEnum):
-    """What a commit is, as `git bisect run` takes it for an exit code."""
+    """The result for a commit, as an exit code for `git bisect run`."""
 
     GOOD = 0
     BAD = 1
     UNKNOWN = 125
-    """Build failed, void, engine failure, or not decided by the figures: git skips the commit."""
+    """Build failed, void, engine failure, or undecided: git skips the commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One commit against the good end, and the figures that say so."""
+    """The result for one commit against the good commit, with its evidence."""
 
     step: Step
     why: str
     ratio: float | None = None
-    """The lowest speed ratio of all cells; above 1 the commit is faster than the good end."""
+    """The lowest speed ratio of all cells; above 1 the commit is faster than the good commit."""
 
 
 def compare_commits(
@@ -58,17 +58,17 @@ def compare_commits(
         server: command line of the server, with {tree} and {port}.
         build: command that builds a commit.
         out: folder that holds the folders of runs.
-        ask: makes the request from the command lines of the two servers and their names.
+        ask: makes the request for `ab` from the command lines of the two servers and their names.
 
     Returns:
-        The comparison, and the name of the engine that is `ref`.
+        The comparison, and the name of `ref`'s engine in it.
 
     Raises:
         BuildFailedError: a commit cannot be built.
         BenchError: the run was stopped or refused.
     """
     if TREE not in server:
-        raise BenchError("SERVER: needs {tree}, the folder of the built commit", ExitCode.USAGE)
+        raise BenchError("SERVER: must contain {tree}, the folder of the built commit", ExitCode.USAGE)
     display = Display(quiet=False)
     trees = [built(source, commit, build, display.say) for commit in (good, ref)]
     names = (trees[0].name, trees[1].name if trees[1].sha != trees[0].sha else f"{trees[1].name}-again")
@@ -81,10 +81,10 @@ def compare_commits(
 
 
 def judge_step(comparison: JsonObject, candidate: str, *, metric: str, limit: float) -> Judged:
-    """Which side of `limit` the speed ratios of a commit lie on.
+    """Decide whether the speed ratios of a commit are above or below `limit`.
 
-    A commit is bad where the whole 95% interval of a cell lies below `limit`, and good where the intervals of all cells
-    lie above it. The interval is that of the comparison, corrected for the number of figures where it says so.
+    A commit is bad if the whole 95% interval of any cell is below `limit`, and good if the intervals of all cells are
+    above it. The interval is the comparison's, adjusted for the number of figures where it has a verdict.
     """
     if comparison["verdict"]["void"]:
         reasons = comparison["verdict"].get("reasons") or ["an audit check failed"]
@@ -115,17 +115,17 @@ def limit_between(ratio: float) -> float:
 def find_first_bad(
     source: Path, good: str, bad: str, measure: Callable[[str], Judged], say: Callable[[str], None]
 ) -> list[str]:
-    """Let `git bisect` choose commits, in a worktree of its own, and report each result to it.
+    """Let `git bisect` choose commits, in a separate worktree, and report each result to it.
 
     Args:
         source: the git tree.
-        good: hash of the good end.
-        bad: hash of the bad end.
-        measure: builds and measures the commit of a hash.
+        good: hash of the good commit.
+        bad: hash of the bad commit.
+        measure: builds and measures the commit with a hash.
         say: called with one line for each commit.
 
     Returns:
-        The first bad commit; or several, of which it is one, where the others could not be judged.
+        The first bad commit; or several candidates for it, where some commits could not be judged.
     """
     with tempfile.TemporaryDirectory(prefix="enginebench-bisect-") as scratch:
         tree = Path(scratch) / "tree"
@@ -152,7 +152,7 @@ def find_first_bad(
 
 
 def _guarded(measure: Callable[[str], Judged], sha: str) -> Judged:
-    """A commit that cannot be built, or whose server fails, is unknown; a mistake on the command line ends it all."""
+    """Measure a commit. A failed build or server gives UNKNOWN; a usage error is raised and stops the bisection."""
     try:
         return measure(sha)
     except BuildFailedError as error:

@@ -1,7 +1,7 @@
-"""How far a load client is from the truth: what it reported of a pacing server, against what that server really did.
+"""Computes a load client's error: compares its report of a pacing server with that server's own log.
 
 Pure functions. The server writes its send stamp into each chunk's text (`Schedule.stamps`), on the same monotonic
-clock as the client's, so lag is a subtraction, and the first stamp of a request finds its row in the server's own log.
+clock as the client's. So lag is a subtraction, and the first stamp of a request identifies its row in the server's log.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ TPOT_LIMIT_PERCENT = 0.5
 LAG_LIMIT_US = 5_000.0
 CPU_LIMIT = 0.8
 SERVER_LATE_LIMIT_MS = 5.0
-"""Within these a client is called fit. They are for a verdict in words; the figures stand beside it."""
+"""Limits for the verdict "fit"; the figures are shown beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request as a client reported it; `stamps` are the server's, out of the text, one for each arrival."""
+    """One request as the client reported it; `stamps` are the server's, from the text, one per arrival."""
 
     sent_ns: int
     arrivals: Sequence[int]
@@ -35,10 +35,10 @@ class Seen:
 
     @classmethod
     def of(cls, record: Record) -> Seen:
-        """Read the stamps back out of a record's text.
+        """Parse the stamps in a record's text.
 
         Raises:
-            ValueError: the text holds no stamps, so this was not a pacing server's answer.
+            ValueError: the text has no stamps, so it is not a pacing server's answer.
         """
         stamps, at = [], 0
         for chars in record.chunk_chars:
@@ -50,7 +50,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Reported against true. Errors are reported less true of the same request; TPOT's is in percent of the median."""
+    """Reported and true figures. An error is reported minus true per request; TPOT's is in percent, of medians."""
 
     requests: int
     chunks: int
@@ -69,17 +69,17 @@ class Accuracy:
 
 
 def accuracy(seen: Sequence[Seen], truth: Iterable[Mapping[str, Any]]) -> Accuracy:
-    """Match requests with the server's log, and take the errors.
+    """Match requests with the server's log, and compute the errors.
 
     Raises:
-        ValueError: a request that the server's log does not have, or none at all.
+        ValueError: the server's log lacks a request, or no request was answered.
     """
     rows = {row["first_ns"]: row for row in truth if row["finished"]}
     ttft, ttft_true, tpot, tpot_true, lags, late = [], [], [], [], [], []
     for request in seen:
         row = rows.get(request.stamps[0]) if request.stamps else None
         if row is None:
-            raise ValueError("a request that the pacing server's log does not have")
+            raise ValueError("the pacing server's log lacks a request")
         reported = _timing(request.sent_ns, request.arrivals, request.tokens)
         true = _timing(row["received_ns"], request.stamps, row["tokens"])
         ttft.append(reported.ttft_ms)
@@ -113,7 +113,7 @@ def accuracy(seen: Sequence[Seen], truth: Iterable[Mapping[str, Any]]) -> Accura
 
 
 def _timing(sent_ns: int, stamps: Sequence[int], tokens: int | None) -> Timing:
-    """Latencies by the definitions for records, from stamps alone. The server's chunks hold equally many tokens."""
+    """Latencies by the definitions for records, from stamps only. All chunks of the server have equally many tokens."""
     each, rest = divmod(tokens or 0, max(len(stamps), 1))
     return timing(
         Record(
@@ -131,7 +131,7 @@ def _quantile(values: Any, percent: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of `calibrate`: so many streams."""
+    """One line of `calibrate`: the figures for one number of streams."""
 
     streams: int
     accuracy: Accuracy
@@ -142,30 +142,30 @@ class Row:
 
 
 def complaints(row: Row) -> list[str]:
-    """What makes the client unfit at this number of streams, in words; empty where nothing does."""
-    found, seen = [], row.accuracy
+    """The reasons why the client is not fit at this number of streams, as texts; empty if it is fit."""
+    reasons, seen = [], row.accuracy
     if row.errors:
-        found.append(f"{count(row.errors, 'request')} failed")
+        reasons.append(f"{count(row.errors, 'request')} failed")
     if abs(seen.ttft_error_ms_p99) > TTFT_LIMIT_MS:
-        found.append(f"TTFT is {seen.ttft_error_ms_p99:.1f} ms off at the 99th percentile")
+        reasons.append(f"TTFT is {seen.ttft_error_ms_p99:.1f} ms off at the 99th percentile")
     if abs(seen.tpot_error_percent) > TPOT_LIMIT_PERCENT:
-        found.append(f"TPOT is {seen.tpot_error_percent:+.2f}% off")
+        reasons.append(f"TPOT is {seen.tpot_error_percent:+.2f}% off")
     if seen.lag_us_p99 > LAG_LIMIT_US:
-        found.append(f"chunks are seen {seen.lag_us_p99 / 1000:.1f} ms late at the 99th percentile")
+        reasons.append(f"chunks are seen {seen.lag_us_p99 / 1000:.1f} ms late at the 99th percentile")
     if row.cpu_share is not None and row.cpu_share > CPU_LIMIT:
-        found.append(f"the client uses {row.cpu_share:.0%} of a core")
-    return found
+        reasons.append(f"the client uses {row.cpu_share:.0%} of a core")
+    return reasons
 
 
 def verdict(rows: Sequence[Row]) -> str:
-    """One line: up to how many streams the client's figures can be believed on this host, and what ends it."""
+    """One line: up to how many streams the client's figures are valid on this host, and what limits it."""
     fit: int | None = None
     for row in rows:
-        if found := complaints(row):
+        if reasons := complaints(row):
             upto = f"fit up to {count(fit, 'stream')}" if fit else "not fit"
-            cause = f"; at {row.streams}: {', '.join(found)}"
+            cause = f"; at {row.streams}: {', '.join(reasons)}"
             if row.accuracy.server_late_ms_p99 > SERVER_LATE_LIMIT_MS:
-                # What a late server does to a client cannot be told from what a slow client does.
+                # A late server has the same effect as a slow client, so the cause is unknown.
                 late = f"{row.accuracy.server_late_ms_p99:.1f} ms late itself"
                 return f"{upto}{cause}; the pacing server was {late}: this host is too busy or too slow to tell"
             return upto + cause

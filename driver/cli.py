@@ -1,4 +1,4 @@
-"""The click group behind enginebench: finds the commands, and turns every end into its exit code."""
+"""The click group behind enginebench: finds the commands, and converts every error into its exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reporting.escape import terminal
 
 
 class _Commands(click.Group):
-    """Loads a command's module only when it is called or listed, so that `--help` of one never pays for all."""
+    """Loads a command's module only when it is called or listed, so that one command's `--help` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         names = [module.name for module in pkgutil.iter_modules(commands.__path__)]
@@ -51,7 +51,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            # click would make exit code 1 of it, which means a regression here.
+            # click would exit with code 1, which means a regression here.
             raise _PipeError(str(error)) from error
 
 
@@ -85,8 +85,8 @@ def cli(arguments: list[str] | None = None) -> int:
         return int(ExitCode.USAGE)
     except click.UsageError as error:
         asked = error.ctx.command_path if error.ctx else "enginebench"
-        told = " ".join(error.format_message().split()).rstrip(".")
-        return _say(f"{told}; see {asked} --help", ExitCode.USAGE)
+        message = " ".join(error.format_message().split()).rstrip(".")
+        return _say(f"{message}; see {asked} --help", ExitCode.USAGE)
     except (Stopped, BenchError) as end:
         return _say(f"{end.message}; {end.hint}" if end.hint else end.message, end.exit_code)
     except ProfileError as error:
@@ -97,34 +97,34 @@ def cli(arguments: list[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}", ExitCode.FAILURE)
     except Exception as error:
-        # A fault of ours must not pass for a regression, which is exit code 1.
+        # An internal error must not look like a regression, which is exit code 1.
         return _say(_fault(error), ExitCode.FAILURE)
 
 
 def _say(message: str, code: ExitCode) -> int:
-    # An engine's log is quoted in it, and a file's name may hold anything.
+    # The message may quote an engine's log or a file name with any characters.
     for line in message.splitlines():
         click.echo(f"enginebench: {terminal(scrub(line), limit=None)}", err=True)
     return int(code)
 
 
 def _fault(error: Exception) -> str:
-    """One line for what nobody foresaw; with ENGINEBENCH_DEBUG the traceback before it."""
+    """One line for an unexpected error; with ENGINEBENCH_DEBUG, the traceback comes first."""
     if os.environ.get("ENGINEBENCH_DEBUG"):
         traceback.print_exception(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}"
-    told = " ".join(str(error).split())[:300]
-    return f"a fault of enginebench ({type(error).__name__}: {told}; {place}); ENGINEBENCH_DEBUG=1 shows its traceback"
+    text = " ".join(str(error).split())[:300]
+    return f"a fault of enginebench ({type(error).__name__}: {text}; {place}); ENGINEBENCH_DEBUG=1 shows its traceback"
 
 
 def _reader_left() -> bool:
-    """Whether stdout went to a pipe whose reader has ended, such as `head`: then all is said that was wanted."""
+    """Whether stdout is a pipe whose reader, such as `head`, has ended; this is no error."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     if not poll.poll(0):
         return False
-    # Python flushes once more at its end.
+    # Python flushes stdout once more when it exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return True
 
@@ -133,13 +133,13 @@ def _reader_left() -> bool:
 def _signals_as_exceptions() -> Iterator[None]:
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     # Under nohup, or in the background of a script, a signal is ignored on purpose.
-    heard = [sign for sign, handler in before.items() if handler is not signal.SIG_IGN]
-    for sign in heard:
+    handled = [sign for sign, handler in before.items() if handler is not signal.SIG_IGN]
+    for sign in handled:
         signal.signal(sign, _stop)
     try:
         yield
     finally:
-        for sign in heard:
+        for sign in handled:
             signal.signal(sign, before[sign])
 
 

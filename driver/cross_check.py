@@ -1,7 +1,7 @@
-"""A second opinion on the grades, from math-verify where it is installed. It lists disagreements and never decides.
+"""Cross-checks grades with math-verify, if it is installed. It only lists disagreements; the grades do not change.
 
-It runs in a process of its own with a hard deadline an answer, since it can hang; a process that misses the deadline
-is killed and the next answer gets a new one.
+math-verify can hang, so it runs in its own process with a hard deadline per answer. A process that misses the deadline
+is killed, and the next answer gets a new process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from scoring.answers.extract import answer_part
 
 PYTHON_ENV = "ENGINEBENCH_CROSS_CHECK_PYTHON"
-"""The Python that has math-verify, where it is not this one."""
+"""Environment variable: the Python interpreter with math-verify, if it is not the present one."""
 
 _WORKER = Path(__file__).with_name("math_verify_worker.py")
 _START_S = 60.0
@@ -33,7 +33,7 @@ _ABSENT = (
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """An answer as it was graded: `name` is how a disagreement is reported."""
+    """A graded answer; `name` identifies it in a disagreement."""
 
     name: str
     gold: str
@@ -44,7 +44,7 @@ class Graded:
 
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
-    """What came of it. `note` is one line where nothing, or not everything, could be checked."""
+    """The result. `note` is one line if not all answers could be checked."""
 
     checked: int
     disagreements: tuple[str, ...]
@@ -58,10 +58,10 @@ def cross_check(
     """Ask math-verify about each answer.
 
     Args:
-        graded: what to check.
-        seconds_each: hard deadline for one answer; an answer that misses it is left unchecked.
-        seconds_all: after this many seconds the rest is left unchecked.
-        python: interpreter that has math-verify; default PYTHON_ENV, else this one.
+        graded: the answers to check.
+        seconds_each: hard deadline per answer; an answer that misses it is left unchecked.
+        seconds_all: after this many seconds the remaining answers are left unchecked.
+        python: interpreter with math-verify; default PYTHON_ENV, else the present one.
     """
     graded = list(graded)
     python = python or os.environ.get(PYTHON_ENV) or sys.executable
@@ -70,15 +70,15 @@ def cross_check(
     end = time.monotonic() + seconds_all
     worker: _Worker | None = None
     try:
-        for one in graded:
+        for answer in graded:
             if time.monotonic() >= end:
                 break
             if worker is None:
                 worker = _Worker(python)
                 if worker.reply(_START_S) != "ready":
                     return CrossCheck(checked, tuple(disagreements), len(graded) - checked, _ABSENT)
-            # math-verify also gets no answer where the model only thought.
-            worker.send({"gold": one.gold, "completion": answer_part(one.completion) or ""})
+            # If the model only thought, math-verify gets an empty answer, too.
+            worker.send({"gold": answer.gold, "completion": answer_part(answer.completion) or ""})
             verdict = worker.reply(seconds_each)
             if not isinstance(verdict, bool):
                 if verdict is _LATE:
@@ -86,10 +86,10 @@ def cross_check(
                     worker = None
                 continue
             checked += 1
-            if verdict != one.correct:
+            if verdict != answer.correct:
                 words = {True: "right", False: "wrong"}
                 disagreements.append(
-                    f"{one.name}: {words[one.correct]} here (answer {one.answer}, gold {one.gold}),"
+                    f"{answer.name}: {words[answer.correct]} here (answer {answer.answer}, gold {answer.gold}),"
                     f" {words[verdict]} to math-verify"
                 )
     finally:
@@ -106,7 +106,7 @@ _LATE = object()
 
 
 class _Worker:
-    """One process; lines in, lines out."""
+    """One math-verify process: a line of JSON per request and per reply."""
 
     def __init__(self, python: str) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -119,7 +119,7 @@ class _Worker:
                 stderr=subprocess.DEVNULL,
             )
         except OSError:
-            return  # no such Python: as good as absent
+            return  # no such Python: treated like a missing package
 
     def send(self, row: dict[str, Any]) -> None:
         assert self._process is not None and self._process.stdin is not None
@@ -127,10 +127,10 @@ class _Worker:
             self._process.stdin.write(json.dumps(row).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
-            self.kill()  # it died; reply() says so
+            self.kill()  # it died; reply() returns _LATE
 
     def reply(self, seconds: float) -> Any:
-        """The next reply; `_LATE` where none comes in time or the process is gone."""
+        """The next reply; `_LATE` if none comes in time or the process is gone."""
         if self._process is None or self._process.stdout is None:
             return _LATE
         end = time.monotonic() + seconds
@@ -149,7 +149,7 @@ class _Worker:
             return None
 
     def kill(self) -> None:
-        """End the process whatever it does."""
+        """Kill the process."""
         if self._process is None:
             return
         self._process.kill()

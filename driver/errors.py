@@ -12,9 +12,9 @@ from records.redaction import scrub
 
 
 class BenchError(Exception):
-    """One line for the user, and the exit code that goes with it. Nothing measured so far is lost.
+    """An error with one line for the user and an exit code. Measurements so far are kept.
 
-    `hint` says how to go on, and ends the line. `profile_must_change` says that the same profile would fail again.
+    `hint` says how to continue, and is the end of the line. `profile_must_change`: the same profile would fail again.
     """
 
     profile_must_change = False
@@ -28,7 +28,7 @@ class BenchError(Exception):
 
 
 class Stopped(BaseException):
-    """A signal, raised in the main thread so that every `with` on the way out stops what it started."""
+    """A signal, raised in the main thread so that every `with` block cleans up."""
 
     def __init__(self, sign: Signals) -> None:
         super().__init__(sign.name)
@@ -41,12 +41,12 @@ class Stopped(BaseException):
 
     @property
     def message(self) -> str:
-        return f"stopped by {self.sign.name}; what was measured is kept"
+        return f"stopped by {self.sign.name}; the measurements so far are kept"
 
 
 @contextmanager
 def writing(path: Path, *, hint: str | None = None) -> Iterator[None]:
-    """A write that fails, since the disk is full or the folder read-only, is one line that names the file.
+    """Convert a failed write (disk full, folder read-only) into one line that names the file.
 
     Raises:
         BenchError: the file cannot be written.

@@ -1,7 +1,7 @@
-"""From captures to a verdict on disk: compare, then report. Pure stages over a run's folder.
+"""Compares and reports a run, from its captures to files in its folder.
 
-Statistics and templates are imported where they are used: they take two seconds, which a command that starts an engine,
-or shows its help, should not spend.
+Statistics and templates are imported where they are used: they take two seconds, which would delay a command that
+starts an engine or shows its help.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path
     """Score, audit and compare a run, and write `comparison-<stamp>.json`.
 
     Returns:
-        The comparison and the path it was written to.
+        The comparison and the path of its file.
 
     Raises:
         BenchError: the captures cannot be read.
@@ -43,7 +43,7 @@ def judge(folder: RunFolder, stamp: str | None = None) -> tuple[JsonObject, Path
 
 
 def _summed_up(comparison: JsonObject) -> JsonObject:
-    """The comparison with the finding in one line, as every report begins with it."""
+    """The comparison with its finding as one line, with which every report begins."""
     comparison["verdict"]["summary"] = finding(View(comparison)).headline
     return comparison
 
@@ -51,7 +51,7 @@ def _summed_up(comparison: JsonObject) -> JsonObject:
 def judge_runs(
     baseline: RunFolder, other: RunFolder, engine_a: str | None = None, engine_b: str | None = None
 ) -> tuple[JsonObject, Path]:
-    """Compare two runs, or one engine of each; the comparison is written into the second one's folder.
+    """Compare two runs, or one engine of each; the comparison is written into the second run's folder.
 
     Raises:
         BenchError: the captures cannot be read, or the runs have nothing in common; with exit code 2 where an engine
@@ -73,7 +73,7 @@ def judge_runs(
 
 
 def score_run(folder: RunFolder, *, cross_check: bool) -> JsonObject:
-    """Grade a run's answers; with `cross_check`, list where math-verify disagrees, or note that it is not there.
+    """Grade a run's answers; with `cross_check`, list math-verify's disagreements, or note that it is not installed.
 
     Raises:
         BenchError: the captures cannot be read.
@@ -86,20 +86,20 @@ def score_run(folder: RunFolder, *, cross_check: bool) -> JsonObject:
         raise BenchError(f"{folder.path}: cannot be scored: {error}") from None
     if cross_check:
         try:
-            found = second_opinion(_graded(folder))
+            result = second_opinion(_graded(folder))
         except (ValueError, OSError) as error:
             raise BenchError(f"{folder.path}: cannot be scored: {error}") from None
         scores["cross_check"] = {
-            "checked": found.checked,
-            "unchecked": found.unchecked,
-            "disagreements": list(found.disagreements),
-            "note": found.note,
+            "checked": result.checked,
+            "unchecked": result.unchecked,
+            "disagreements": list(result.disagreements),
+            "note": result.note,
         }
     return scores
 
 
 def _graded(folder: RunFolder) -> Iterator[Graded]:
-    """The answers that were not cut, as scoring grades them."""
+    """The graded answers that were not truncated."""
     from scoring.compare import graded_answers
 
     for where, gold, outcome in graded_answers(folder):
@@ -138,16 +138,16 @@ def _night_of(comparison: JsonObject, folder: RunFolder) -> JsonObject | None:
 
 
 def newest_comparison(folder: RunFolder) -> Path:
-    """The comparison that was written last.
+    """The path of the newest comparison of a run.
 
     Raises:
         BenchError: the run has none yet (exit code 2).
     """
-    found = sorted(folder.path.glob("comparison-*.json"))
-    if not found:
+    paths = sorted(folder.path.glob("comparison-*.json"))
+    if not paths:
         hint = f"enginebench compare {folder.path}"
         raise BenchError(f"{folder.path}: has no comparison yet; make one with: {hint}", ExitCode.USAGE)
-    return found[-1]
+    return paths[-1]
 
 
 def read_comparison(path: Path) -> JsonObject:
@@ -163,12 +163,12 @@ def read_comparison(path: Path) -> JsonObject:
     except ValueError as error:
         raise BenchError(str(error), ExitCode.USAGE) from None
     if not {"schema_version", "baseline", "engines", "verdict"} <= comparison.keys():
-        raise BenchError(f"{path}: is no comparison; give a comparison-*.json of a run", ExitCode.USAGE)
+        raise BenchError(f"{path}: is not a comparison; give a comparison-*.json of a run", ExitCode.USAGE)
     return comparison
 
 
 def exit_code(comparison: JsonObject, *, all_ok: bool = True) -> ExitCode:
-    """The comparison's own exit code; REGRESSION where it has none to give but a request failed (`all_ok` False)."""
+    """The comparison's exit code; if that is 0 but a request failed (`all_ok` is False), REGRESSION."""
     code = ExitCode(comparison["verdict"]["exit_code"])
     return ExitCode.REGRESSION if code is ExitCode.DONE and not all_ok else code
 

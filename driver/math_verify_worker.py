@@ -1,4 +1,4 @@
-"""Run as a script by `driver.cross_check`, perhaps with another Python: math-verify's verdict on each line of stdin.
+"""Worker script of `driver.cross_check`: gives math-verify's verdict on each line of stdin. May run in another Python.
 
 A line is {"gold", "completion"}; the reply is `true`, `false` or `null` (unknown). The first reply is
 `"ready"`, or `"absent"` where the package is not installed.
@@ -13,7 +13,7 @@ import sys
 def main() -> None:
     """Reply to each line until stdin ends."""
     out = sys.stdout
-    sys.stdout = sys.stderr  # what the library prints is no reply
+    sys.stdout = sys.stderr  # the library's own output must not mix with replies
     try:
         from math_verify import parse, verify  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

@@ -1,4 +1,4 @@
-"""Measures for a night: runs the profile with the real runner, or takes run folders that were measured before."""
+"""Measures for a night: runs the profile, or takes run folders that were measured before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scoring.quality.accuracy import DEFAULT_MARGIN_POINTS
 
 
 def gate_rules(profile: Profile, choice: Choice, threshold: float | None) -> GateRules:
-    """What the night needs to know of a profile."""
+    """The rules for a night from a profile."""
     return GateRules(
         profile=profile.name,
         baseline_engine=profile.baseline,
@@ -30,10 +30,10 @@ def gate_rules(profile: Profile, choice: Choice, threshold: float | None) -> Gat
 
 
 def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool) -> Measure:
-    """The real runner: as `run PROFILE`, then score, audit, compare and report."""
+    """Measure by running the profile, as `run PROFILE` does: score, audit, compare and report."""
 
     def measure(rules: GateRules, run_id: str) -> Measured:
-        # Here, since pandas and scipy take a second that a refused second nightly should not spend.
+        # Imported here, because pandas and scipy would delay a second nightly that is refused.
         from driver import judge
         from driver.regressions import look_into
         from driver.run.progress import Display
@@ -52,13 +52,13 @@ def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool
 
 
 def take_measured(folders: tuple[Path, ...]) -> Measure:
-    """Takes existing run folders in order: the first for the night, the second to confirm it.
+    """Take existing run folders in order: the first for the night, the second to confirm it.
 
     Raises:
-        BenchError: a folder is given twice; one measurement cannot confirm itself (exit code 2).
+        BenchError: a folder is given twice; a measurement cannot confirm itself (exit code 2).
     """
     if len({folder.resolve() for folder in folders}) < len(folders):
-        raise BenchError("--measured: the same folder twice; a second measurement is another run", ExitCode.USAGE)
+        raise BenchError("--measured: the same folder twice; give another run as second measurement", ExitCode.USAGE)
     waiting = list(folders)
 
     def measure(rules: GateRules, run_id: str) -> Measured:
@@ -88,7 +88,7 @@ def _compare(folder: RunFolder) -> JsonObject:
 
 
 def part_of(profile: Profile, engines: tuple[str, ...], cells: tuple[str, ...] = ()) -> Profile:
-    """The profile with some of its engines and cells: one engine against stored figures, or what must be confirmed.
+    """The profile reduced to some engines and cells: for one engine against stored figures, or for a confirmation.
 
     Raises:
         BenchError: the profile does not have an engine of that name (exit code 2).

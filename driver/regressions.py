@@ -1,7 +1,6 @@
-"""`[hooks] on_regression`: each slower engine and the baseline are started once more, with the hook attached.
+"""Runs the hook `on_regression`: starts each slower engine and the baseline once more, with the hook beside the load.
 
-They are loaded with the cells that got slower. What is measured then lies in `regressions/` of the run's folder, and is
-never compared.
+Only cells with a regression run again. The results are in `regressions/` of the run's folder and never compared.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from records import JsonObject, RunFolder
 from records.wording import count
 
 REGRESSED = ("slower", "worse")
-"""Verdicts of `scoring.statistics.verdict` that say that a candidate lost."""
+"""Verdicts of `scoring.statistics.verdict` that mean a regression of the candidate."""
 
 
 def regressed_cells(comparison: JsonObject) -> dict[str, list[str]]:
-    """The cells that got slower, or whose answers got worse, by candidate. Empty where the comparison is void."""
+    """By candidate, the cells with slower speed or worse answers; empty if the comparison is void."""
     if comparison["verdict"].get("void"):
         return {}
     cells: dict[str, list[str]] = {}
@@ -35,7 +34,7 @@ def regressed_cells(comparison: JsonObject) -> dict[str, list[str]]:
 
 
 def look_into(profile: Profile, folder: RunFolder, comparison: JsonObject, display: Display) -> None:
-    """Run the hook `on_regression` where a candidate lost; whatever goes wrong then is only reported."""
+    """Run the hook `on_regression` if a candidate has a regression; errors are only reported."""
     hook = profile.hooks.on_regression
     regressed = regressed_cells(comparison) if hook else {}
     if not regressed:

@@ -1,4 +1,4 @@
-"""Arguments that a shell completes by name: profiles of the checkout, runs under bench-out/; and files, as always."""
+"""Arguments with shell completion: included profiles, runs under bench-out/, and files."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class RunArgument(click.Path):
 
 
 def _named(names: list[str], incomplete: str) -> list[CompletionItem]:
-    # First: in bash it empties the list, and completes files where nothing is added to it.
+    # Must come first: in bash it clears the list, and completes files if nothing is added.
     files = CompletionItem(incomplete, type="file")
     return [files, *(CompletionItem(name) for name in names if name.startswith(incomplete))]

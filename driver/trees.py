@@ -1,4 +1,4 @@
-"""Commits of another project's tree, each checked out and built once in the cache."""
+"""Checks out commits of another project's git tree and builds them, each once, in the cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from records import write_json
 
 NOTE = ".enginebench-built.json"
 TREE = "{tree}"
-"""In a command line: the folder of the built commit."""
+"""Placeholder in a command line for the folder of the built commit."""
 
 
 class BuildFailedError(BenchError):
@@ -28,7 +28,7 @@ class BuildFailedError(BenchError):
 
 @dataclass(frozen=True, slots=True)
 class BuiltTree:
-    """A commit that is built, and where."""
+    """A built commit and its folder."""
 
     sha: str
     subject: str
@@ -36,7 +36,7 @@ class BuiltTree:
 
     @property
     def name(self) -> str:
-        """The short hash, as engines are named by it."""
+        """The engine's name for this commit: `commit-` and the short hash."""
         return f"commit-{self.sha[:10]}"
 
     def fill(self, command: str) -> str:
@@ -50,11 +50,11 @@ def git(source: Path, *arguments: str) -> str:
     Raises:
         BenchError: git failed; its last line says why (exit code 2).
     """
-    done = subprocess.run(["git", "-C", str(source), *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no message"]
-        raise BenchError(f"{source}: git {arguments[0]}: {said[0]}", ExitCode.USAGE)
-    return done.stdout.strip()
+    process = subprocess.run(["git", "-C", str(source), *arguments], capture_output=True, text=True, check=False)
+    if process.returncode:
+        message = (process.stderr or process.stdout).strip().splitlines()[-1:] or ["no message"]
+        raise BenchError(f"{source}: git {arguments[0]}: {message[0]}", ExitCode.USAGE)
+    return process.stdout.strip()
 
 
 def commit_of(source: Path, ref: str) -> str:
@@ -70,13 +70,13 @@ def commit_of(source: Path, ref: str) -> str:
 
 
 def built(source: Path, ref: str, build: str | None, say: Callable[[str], None]) -> BuiltTree:
-    """Check a commit out into the cache and build it there; does nothing twice.
+    """Check out a commit into the cache and build it there, unless that was done before.
 
     Args:
-        source: a git tree; its own checkout is not touched.
+        source: a git tree; its own checkout is not changed.
         ref: the commit.
-        build: the command that builds it, run in its folder without a shell; None where nothing is to be built.
-        say: called with one line for what takes long.
+        build: the build command, run in the commit's folder without a shell; None to build nothing.
+        say: called with one line before a long step.
 
     Raises:
         BuildFailedError: the build failed.
@@ -96,7 +96,7 @@ def built(source: Path, ref: str, build: str | None, say: Callable[[str], None])
     say(f"building {sha[:10]} ({tree.subject})")
     started = time.monotonic()
     log = path.with_suffix(".log")
-    # ccache finds again what another folder of the same project has compiled.
+    # Lets ccache reuse objects that were compiled in another folder of the same project.
     env = {**os.environ, "CCACHE_BASEDIR": str(path), "CCACHE_NOHASHDIR": "1"}
     try:
         with log.open("wb") as out:

@@ -1,4 +1,4 @@
-"""`ab A B ...`: two or more servers compared from one line, without a profile."""
+"""`ab A B ...`: compares two or more servers from one command line, without a profile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from records.redaction import shown_argv, shown_url
 )
 @click.option("--build", "build_command", help="Builds a commit of --ref, in its folder; run once per commit.")
 @click.option("--save", type=click.Path(path_type=Path, dir_okay=False), help="Write the profile there, for `run`.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time; start nothing.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown for a pull request.")
 @click.option("--open", "open_report", is_flag=True, help="Open the HTML report.")
 @shared.run_id
@@ -58,10 +58,10 @@ def command(
 ) -> int:
     """Compare servers A, B, ... under the same load; A is the baseline.
 
-    Each is a command line in quotes, with {port} where the port number goes (and {host}, {model}, {slots},
-    {max_seq_len}, {threads} where wanted); or the URL of a running server; or PROFILE:ENGINE.
+    Each is a command line in quotes, with {port} in place of the port number (optionally {host}, {model}, {slots},
+    {max_seq_len}, {threads}); or the URL of a running server; or PROFILE:ENGINE.
 
-    With --ref, one command with {tree} serves each commit: two commits of a tree are compared.
+    With --ref, commits of a git tree are compared: give one command with {tree}, the folder of the built commit.
 
     \b
     enginebench ab "llama-server -m M.gguf --port {port} --parallel 4 -c 8192" \\
@@ -102,7 +102,7 @@ def _commits(
 
 
 def _as_typed(profile: Profile, engines: tuple[str, ...], out: Path) -> str:
-    """The command as typed, for the hint that goes on with it: without secrets, and without `--run-id`."""
+    """The command as typed, for the hint that continues the run: without secrets, and without `--run-id`."""
     shown = {
         text: shown_url(text) if section.url else shlex.join(shown_argv(shlex.split(text)))
         for text, section in zip(engines, profile.engines, strict=False)

@@ -1,4 +1,4 @@
-"""`bisect GOOD BAD SERVER`: the commit that made a server slower."""
+"""`bisect GOOD BAD SERVER`: finds the commit that made a server slower."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def command(
     """Find the first commit after GOOD, up to BAD, that makes SERVER slower.
 
     SERVER is a command line with {tree}, the folder of the built commit, and {port}. Each commit is built once, and
-    measured in rounds interleaved with GOOD, so that drift of the machine hits both alike. A commit is bad where the
-    95% interval of its speed ratio lies below the limit half-way between GOOD and BAD.
+    measured in rounds interleaved with GOOD, so that drift of the machine affects both equally. A commit is bad if the
+    95% interval of its speed ratio is below the limit half-way between GOOD and BAD.
 
     \b
     enginebench bisect v1 HEAD "{tree}/build/bin/llama-server -m M.gguf --port {port}" \\
         --source ~/llama.cpp --build "sh -c 'cmake -B build && cmake --build build -j'"
 
-    Exit code 0 found, 2 usage, 4 the ends do not differ, or commits that could not be judged hide it.
+    Exit code 0 found, 2 usage, 4 GOOD and BAD do not differ, or commits that could not be judged hide the first one.
     """  # noqa: D301 - click reads \b
     say = Display(quiet=False).say
     ends = [commit_of(source, ref) for ref in (good, bad)]

@@ -1,4 +1,4 @@
-"""`bisect-step SERVER`: is the checked-out commit slower? For `git bisect run`."""
+"""`bisect-step SERVER`: tests whether the checked-out commit is slower, for `git bisect run`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from driver.trees import BuildFailedError
 
 @click.command(name="bisect-step", short_help="Is the checked-out commit slower? For `git bisect run`.")
 @click.argument("server")
-@click.option("--good", required=True, help="The commit that the checked-out one is compared with.")
+@click.option("--good", required=True, help="The commit with which the checked-out commit is compared.")
 @click.option(
     "--regression",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.1,
     show_default=True,
-    help="The slowdown that is looked for; the limit is half of it.",
+    help="The slowdown to look for; the limit is half of it.",
 )
 @source_option
 @build_option
@@ -45,8 +45,8 @@ def command(
 
     SERVER is a command line with {tree}, the folder of the built commit, and {port}.
 
-    Exit code 0 good, 1 bad, 125 not known (build failed, void, engine failure, undecided); 128 a mistake in this
-    command line, which ends `git bisect run`.
+    Exit code 0 good, 1 bad, 125 unknown (build failed, void, engine failure, undecided); 128 a usage error, which ends
+    `git bisect run`.
     """
     try:
         comparison, candidate = compare_commits(

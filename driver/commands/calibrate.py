@@ -1,4 +1,4 @@
-"""`calibrate`: is the load client on this host exact and cheap enough? Measured against a server of known schedule."""
+"""`calibrate`: measures the load client's error and cost on this host, against a server with a known schedule."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ READY_S = 30.0
 @click.option("--together", is_flag=True, help="All streams tick at the same instants: the hardest case.")
 @shared.as_json("the figures")
 def command(streams: str, seconds: float, as_json: bool, together: bool, **schedule: Any) -> int:
-    """Run the load client against a built-in server that knows when it sent what, and show error and cost.
+    """Run the load client against a built-in server that logs its send times, and show the client's error and cost.
 
-    Server and client run on a core each, where there are two. TTFT's error is that of each request: reported less true,
-    p50 and p99. Lag is from the server's send to the client's stamp, for every chunk. Exit code 0 whatever comes out.
+    Server and client each run on their own core, if there are two. TTFT's error is reported minus true per request, p50
+    and p99. Lag is from the server's send to the client's stamp, for every chunk. The exit code is always 0.
     """
     from driver.calibration import verdict
     from engines import EngineConfig, EngineError, create, running
@@ -58,8 +58,8 @@ def command(streams: str, seconds: float, as_json: bool, together: bool, **sched
             rows.append(_measure(engine, number, seconds, Path(scratch) / str(number), client_core))
     words = verdict(rows)
     if as_json:
-        found = {"schedule": {**schedule, "grid": together}, "rows": [asdict(row) for row in rows], "verdict": words}
-        click.echo(json.dumps(found, indent=2))
+        result = {"schedule": {**schedule, "grid": together}, "rows": [asdict(row) for row in rows], "verdict": words}
+        click.echo(json.dumps(result, indent=2))
     else:
         _show(rows)
         click.echo(f"verdict: {words}")
@@ -77,7 +77,7 @@ def _counts(streams: str) -> list[int]:
 
 
 def _cores() -> tuple[str | None, str | None]:
-    """A core for the server and another for the client; none are pinned where there is only one."""
+    """A core for the server and another for the client; (None, None) if there is only one core."""
     cores = sorted(os.sched_getaffinity(0))
     return (str(cores[0]), str(cores[1])) if len(cores) > 1 else (None, None)
 

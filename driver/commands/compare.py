@@ -1,4 +1,4 @@
-"""`compare RUN [RUN_B]`: judge captures that are there already."""
+"""`compare RUN [RUN_B]`: audits and compares existing captures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from driver.shell_completion import RunArgument
 from reporting.terminal import summary
 
 
-@click.command(name="compare", short_help="Judge the captures of a run again, or one run against another.")
+@click.command(name="compare", short_help="Audit and compare the captures of a run again, or compare two runs.")
 @click.argument("run", type=RunArgument(path_type=Path))
 @click.argument("run_b", required=False, type=RunArgument(path_type=Path))
 @click.option("--engine-a", metavar="NAME", help="With RUN_B: take only this engine from RUN.")
@@ -24,9 +24,9 @@ from reporting.terminal import summary
 def command(
     run: Path, run_b: Path | None, engine_a: str | None, engine_b: str | None, junit: Path | None, as_json: bool
 ) -> int:
-    """Audit and compare the captures of RUN; with RUN_B, one run against another, RUN being the baseline.
+    """Audit and compare the captures of RUN; with RUN_B, compare two runs, with RUN as the baseline.
 
-    Two runs are flagged, or void, where their manifests do not match (model, prompts, sampling, context, GPU).
+    If the manifests of two runs do not match (model, prompts, sampling, context, GPU), the report warns or is void.
     """
     folder = open_run(run)
     if run_b is not None:

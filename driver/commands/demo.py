@@ -1,4 +1,4 @@
-"""`demo`: the main job on this machine without a GPU."""
+"""`demo`: compares two real engines on this machine, without a GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from driver.options import shared
 from driver.profile.read import find_profile, load_profile
 
 
-@click.command(name="demo", short_help="The main job in a few minutes, without a GPU.")
+@click.command(name="demo", short_help="Compare two real engines in a few minutes, without a GPU.")
 @shared.run_id
 @shared.out
 @shared.as_json("the comparison")

@@ -1,4 +1,4 @@
-"""`doctor`: is this machine fit for a profile? And the backstop that ends engines which a killed run left behind."""
+"""`doctor`: checks whether a profile can run on this machine, and stops engines that a killed run left behind."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.UNK
 PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic", "pynvml", "datasets")
 
 
-@click.command(name="doctor", short_help="Every check of a profile on this machine; end stray engines.")
+@click.command(name="doctor", short_help="Run all checks of a profile on this machine; stop stray engines.")
 @click.argument("profile", required=False, type=ProfileArgument(path_type=Path))
-@click.option("--clean", is_flag=True, help="End engines that a killed run left behind (by pid and start time).")
+@click.option("--clean", is_flag=True, help="Stop engines that a killed run left behind (by pid and start time).")
 @shared.out
 def command(profile: Path | None, clean: bool, out: Path) -> int:
-    """Check what PROFILE needs on this machine, without running anything.
+    """Check everything that PROFILE needs on this machine, without running it.
 
-    Exit code 0 where nothing fails, 4 where a run would be refused.
+    Exit code 0 if no check fails, 4 if a run would be refused.
     """
     loaded = load_profile(profile) if profile is not None else None
-    found = list(leftover_checks(clean=clean))
+    results = list(leftover_checks(clean=clean))
     if loaded is not None or not clean:
-        found += host_checks(out)
-    _show("machine", found)
-    failed = _failed(found)
+        results += host_checks(out)
+    _show("machine", results)
+    failed = _failed(results)
     if loaded is not None:
         rows = list(workload_checks(loaded))
         _show("workloads", rows)
         if loaded.tokenizer:
-            found = [tokenizer_check(loaded.tokenizer)]
-            _show("tokenizer", found)
-            failed += _failed(found)
+            results = [tokenizer_check(loaded.tokenizer)]
+            _show("tokenizer", results)
+            failed += _failed(results)
         failed += _failed(rows)
         for section in loaded.engines:
             rows = list(engine_checks(section, loaded))
@@ -59,24 +59,24 @@ def command(profile: Path | None, clean: bool, out: Path) -> int:
 
 
 def leftover_checks(*, clean: bool) -> Iterator[Check]:
-    """Engines that are remembered and live; with `clean`, strays are ended. A run at work is left alone."""
-    found = leftovers.find()
-    if not found:
-        yield Check("leftovers", Status.OK, "no engine of an earlier run lives")
-    for stray in found:
+    """Check for engines of earlier runs that still run; `clean` stops them. Engines of a running run are left alone."""
+    strays = leftovers.find()
+    if not strays:
+        yield Check("leftovers", Status.OK, "no engine of an earlier run is running")
+    for stray in strays:
         who = f"{stray.name}, pid {stray.pid}, {count(len(stray.processes), 'process', 'processes')}"
         if stray.driver_lives:
-            yield Check("leftovers", Status.WARN, f"{who}: of a run that is at work now")
+            yield Check("leftovers", Status.WARN, f"{who}: belongs to a run that is running now")
         elif not clean:
-            yield Check("leftovers", Status.FAIL, f"{who}: left by a killed run; end it with doctor --clean")
+            yield Check("leftovers", Status.FAIL, f"{who}: left by a killed run; stop it with doctor --clean")
         elif leftovers.end(stray):
-            yield Check("leftovers", Status.OK, f"{who}: ended")
+            yield Check("leftovers", Status.OK, f"{who}: stopped")
         else:
-            yield Check("leftovers", Status.FAIL, f"{who}: could not be ended")
+            yield Check("leftovers", Status.FAIL, f"{who}: could not be stopped")
 
 
 def host_checks(out: Path) -> list[Check]:
-    """Disk, packages and cards."""
+    """Check disk, packages and GPUs."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     packages = (
         Check("packages", Status.FAIL, f"missing: {', '.join(missing)}; pip install -e .")
@@ -84,17 +84,15 @@ def host_checks(out: Path) -> list[Check]:
         else Check("packages", Status.OK, "all are installed")
     )
     cards = gpu_inventory()
-    told = ", ".join(f"{card['name']} (compute {card['compute_capability']})" for card in cards or [])
+    names = ", ".join(f"{card['name']} (compute {card['compute_capability']})" for card in cards or [])
     gpu = (
-        Check("gpus", Status.OK, told)
-        if told
-        else Check("gpus", Status.UNKNOWN, "NVML answers for no card on this host")
+        Check("gpus", Status.OK, names) if names else Check("gpus", Status.UNKNOWN, "NVML reports no GPU on this host")
     )
     return [disk_check(out), packages, gpu]
 
 
 def workload_checks(profile: Profile) -> Iterator[Check]:
-    """Whether every workload that a cell asks for can be read."""
+    """Check that every workload of the cells can be loaded."""
     for name in sorted({cell.workload for cell in profile.cells}):
         try:
             yield Check(name, Status.OK, count(load_workload(profile, name).measured, "prompt"))
@@ -103,7 +101,7 @@ def workload_checks(profile: Profile) -> Iterator[Check]:
 
 
 def tokenizer_check(path: str) -> Check:
-    """Whether the profile's tokenizer can be read."""
+    """Check that the profile's tokenizer can be read."""
     try:
         return Check(Path(path).name, Status.OK, f"{open_tokenizer(from_here(path)).get_vocab_size():,} tokens")
     except BenchError as error:
@@ -111,7 +109,7 @@ def tokenizer_check(path: str) -> Check:
 
 
 def engine_checks(section: EngineSection, profile: Profile) -> Iterator[Check]:
-    """The checks that a start would meet."""
+    """Run the checks of an engine's start."""
     source = conversion_source(section.model)
     try:
         engine = create(engine_config(section, profile, source or resolve_model(section.model)))
@@ -121,8 +119,8 @@ def engine_checks(section: EngineSection, profile: Profile) -> Iterator[Check]:
     if source is None:
         yield from checks(engine)
         return
-    # The GGUF may not be there yet; what it will be made of is, and tells what it will need.
-    yield attempt("model", lambda: read_weights(source), f"{source} is whole; its BF16 GGUF is made when run")
+    # The GGUF may not exist yet, but its source does, which shows how much memory it will need.
+    yield attempt("model", lambda: read_weights(source), f"{source} is complete; its BF16 GGUF is made when run")
     yield attempt("binary", engine.argv, "is there")
     yield from machine_checks(engine)
 

@@ -1,4 +1,4 @@
-"""`explore TARGET`: Locust's web UI with live streaming figures, in front of one engine."""
+"""`explore TARGET`: opens Locust's web UI with live streaming figures for one engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READY_S = 60.0
 @click.command(name="explore", short_help="Locust's web UI with live figures, in front of an engine.")
 @click.argument("target")
 @click.option("--scenario", type=click.Choice(scenarios()), default="closed_loop", show_default=True)
-@click.option("--port", type=click.IntRange(1, 65535), help="Of the web UI; a free one is taken without.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the web UI; default: any free port.")
 @click.option("--prompts", default="perf-short", show_default=True, help="Workload, or FILE.jsonl.")
 @click.option(
     "--out",
@@ -41,10 +41,10 @@ READY_S = 60.0
     help="Folder for the records of the last test, and the engine's log.",
 )
 def command(target: str, scenario: str, port: int | None, prompts: str, out: Path) -> int:
-    """Load TARGET from Locust's web UI on loopback, with streaming figures live in the tab "Streaming".
+    """Load TARGET from Locust's web UI on loopback, with live streaming figures in the tab "Streaming".
 
-    TARGET is the URL of a running engine, or PROFILE:ENGINE (such as demo:llama-4slots), which is then started and,
-    on Ctrl-C, stopped together with the UI.
+    TARGET is the URL of a running engine, or PROFILE:ENGINE (such as demo:llama-4slots). PROFILE:ENGINE is started, and
+    stopped together with the UI on Ctrl-C.
     """
     try:
         load_prompts(prompts)
@@ -57,7 +57,7 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
         except ValueError as error:
             raise BenchError(str(error), ExitCode.USAGE) from None
     try:
-        # Before the engine is started, which may take minutes. Locust's own word on it is lost above its table.
+        # Checked before the engine is started, which may take minutes. Locust's own message is hidden above its table.
         require_free_port(WEB_HOST, port, instead="give another --port")
     except EngineError as error:
         raise BenchError(str(error)) from None
@@ -79,10 +79,10 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
 
 
 def _section(target: str) -> tuple[Profile, EngineSection]:
-    """The profile and the engine that PROFILE:ENGINE names.
+    """The profile and the engine section of PROFILE:ENGINE.
 
     Raises:
-        BenchError: it names none.
+        BenchError: there is no such profile or engine.
     """
     name, colon, wanted = target.rpartition(":")
     if not colon:
@@ -101,7 +101,7 @@ def _engine(profile: Profile, section: EngineSection, out: Path) -> Iterator[Any
     display.say(f"starting {section.name} ({section.kind})")
     engine = make_engine(section, profile, display)
     try:
-        # Closed on every way out, an interrupt among them.
+        # Stops the engine on every exit, including an interrupt.
         with running(engine, out / "server.log", ready_timeout_s=ready_timeout_s(engine, section)):
             yield engine
     except EngineError as error:
@@ -116,14 +116,14 @@ def _serve(
     request_extras: dict[str, Any],
     headers: Mapping[str, str] | None = None,
 ) -> int:
-    """Run Locust with its web UI until it ends or we are stopped."""
+    """Run Locust with its web UI until it ends or this command is stopped."""
     port = port or free_port()
     web = {"web_host": WEB_HOST, "web_port": port, "capture_dir": out}
     locust = Locust(scenario, options | web, request_extras, out / "load.log", headers=headers or {})
     with locust.running() as process:
         address = f"http://{WEB_HOST}:{port}"
         _wait_until_up(process, address, locust.log)
-        click.echo(f"{address}/?tab=streaming  (loads {options['host']}; records in {out}; Ctrl-C ends it)")
+        click.echo(f"{address}/?tab=streaming  (loads {options['host']}; records in {out}; Ctrl-C stops it)")
         sys.stdout.flush()
         code = process.wait()
     raise BenchError(f"the web UI ended by itself (exit code {code}); its log ends: {last_line(locust.log)}")
@@ -135,7 +135,7 @@ def _wait_until_up(process: subprocess.Popen[bytes], address: str, log: Path) ->
         if process.poll() is not None:
             raise BenchError(f"the web UI did not start: {last_line(log)}", ExitCode.USAGE)
         with contextlib.suppress(requests.RequestException):
-            # Our own route: another server on that port would not have it.
+            # This route exists only in our web UI, not in another server on that port.
             if requests.get(f"{address}/enginebench/live.json", timeout=2).ok:
                 return
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""`fetch [WORKLOAD...]`: the public problem sets, once, into local files."""
+"""`fetch [WORKLOAD...]`: downloads the public problem sets once, into local files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from driver.errors import BenchError, ExitCode
 
 DEFAULT = ("gsm8k", "aime2025")
-"""What is fetched unless something is named."""
+"""The problem sets to fetch by default."""
 
 
 @click.command(name="fetch", short_help="Get GSM8K, AIME 2025 and other sets, pinned.")
@@ -18,7 +18,7 @@ DEFAULT = ("gsm8k", "aime2025")
     "--from", "source_file", type=click.Path(path_type=Path), help="Import a local copy (JSONL, CSV or Parquet)."
 )
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Default: ENGINEBENCH_DATA, else the user's cache.")
-@click.option("--force", is_flag=True, help="Fetch again what is there already.")
+@click.option("--force", is_flag=True, help="Fetch again even if the files are there.")
 def command(workloads: tuple[str, ...], source_file: Path | None, data_dir: Path | None, force: bool) -> int:
     """Fetch gsm8k and aime2025, or the named WORKLOADs: also mmlu_pro and gpqa_diamond (which needs a hub token).
 

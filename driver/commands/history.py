@@ -1,4 +1,4 @@
-"""`history`: look at what earlier runs gave, keep it, and take it elsewhere."""
+"""`history`: shows, stores and exports the figures of earlier runs."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def command(context: click.Context, path: Path) -> None:
 @click.pass_obj
 @one_line_errors
 def import_(path: Path, runs: tuple[Path, ...]) -> None:
-    """Take in scored RUNS (folders, or ids under bench-out/). Again is harmless."""
-    # Here: it brings the engines along, which no other command of the history needs.
+    """Add scored RUNS (folders, or ids under bench-out/). Importing a run again changes nothing."""
+    # Imported here, because it loads the engines, which no other history command needs.
     from driver.run.run import open_run
 
-    # All are read before the history is begun: a mistake in a name leaves no empty file.
-    found = [read_run(open_run(name)) for name in runs]
+    # All runs are read before the history is created, so that a wrong name leaves no empty file.
+    imported = [read_run(open_run(name)) for name in runs]
     with open_history(path, begin=True) as history:
-        for run in found:
+        for run in imported:
             new = history.add(run)
             figures = count(len(run.figures), "figure")
             click.echo(f"{printable(run.run_id)}: {run.status}, {figures}{'' if new else ', there already'}")
@@ -86,7 +86,7 @@ def import_(path: Path, runs: tuple[Path, ...]) -> None:
 @click.pass_obj
 @one_line_errors
 def list_(path: Path, profile: str | None, as_json: bool) -> None:
-    """Every run, oldest first."""
+    """List all runs, oldest first."""
     with open_history(path) as history:
         runs = history.runs(profile=profile)
         builds = {run.run_id: {name: info.build for name, info in history.engines(run.run_id).items()} for run in runs}
@@ -98,9 +98,9 @@ def list_(path: Path, profile: str | None, as_json: bool) -> None:
     table = []
     for run in runs:
         engines = ", ".join(f"{name} {build or 'unknown'}" for name, build in builds[run.run_id].items())
-        found = gates[run.run_id]
-        failing = sum(verdict in FAILING for verdict in found)
-        gate = f"{failing} of {len(found)} failed" if failing else ("ok" if found else None)
+        verdicts = gates[run.run_id]
+        failing = sum(verdict in FAILING for verdict in verdicts)
+        gate = f"{failing} of {len(verdicts)} failed" if failing else ("ok" if verdicts else None)
         table.append(
             [
                 run.created_utc,
@@ -126,24 +126,24 @@ def list_(path: Path, profile: str | None, as_json: bool) -> None:
 @click.pass_obj
 @one_line_errors
 def trends_(path: Path, metric: str, profile: str | None, engine: str | None, cell: str | None, as_json: bool) -> None:
-    """METRIC over the nights, with regressions, breaks, new builds and changes of level.
+    """Show METRIC over the nights, with regressions, breaks, new builds and changes of level.
 
     METRIC is output_tok_s, output_tok_s_whole, requests_s, goodput_s, prefill_tok_s, joules_per_token, peak_vram_mib,
     or ttft_ms, ttfa_ms, tpot_ms, itl_ms, icl_ms or e2e_ms with _p50, _p90, _p95, _p99 or _mean: ttft_ms_p50.
     """
     with open_history(path) as history:
-        found = trends(history, metric, profile=profile, engine=engine, cell=cell)
-        if not found:
+        series = trends(history, metric, profile=profile, engine=engine, cell=cell)
+        if not series:
             engines = sorted({name for run in history.runs() for name in history.engines(run.run_id)})
             if engine is not None and engine not in engines:
-                told = printable(", ".join(engines)) or "none"
-                raise BenchError(f"--engine {printable(engine)!r}: {path} has {told}", ExitCode.USAGE)
+                known_engines = printable(", ".join(engines)) or "none"
+                raise BenchError(f"--engine {printable(engine)!r}: {path} has {known_engines}", ExitCode.USAGE)
             known = sorted({figure.metric for run in history.runs() for figure in history.figures(run.run_id)})
             raise HistoryError(f"{path}: no complete run has {metric!r} there; known are {', '.join(known) or 'none'}")
     if as_json:
-        click.echo(json.dumps([to_json(each) for each in found], indent=2))
+        click.echo(json.dumps([to_json(each) for each in series], indent=2))
     else:
-        click.echo("\n\n".join("\n".join(lines(each)) for each in found))
+        click.echo("\n\n".join("\n".join(lines(each)) for each in series))
 
 
 @command.command("html")
@@ -154,15 +154,15 @@ def trends_(path: Path, metric: str, profile: str | None, engine: str | None, ce
     "metrics",
     multiple=True,
     type=MetricArgument(),
-    help="Only this metric. Default: those that are judged.",
+    help="Only this metric; may be repeated. Default: the metrics that nights judge.",
 )
 @shared.out
 @click.pass_obj
 @one_line_errors
 def html(path: Path, file: Path, profile: str | None, metrics: tuple[str, ...], out: Path) -> None:
-    """Write one static page to FILE: a row per figure, the regressed first, with links to the nights' reports.
+    """Write one static page to FILE: one row per figure, regressions first, with links to the nights' reports.
 
-    Links lead to the runs' folders under --out and are relative to FILE.
+    Links point to the runs' folders under --out and are relative to FILE.
     """
     with open_history(path) as history:
         runs = history.runs(profile=profile)
@@ -189,9 +189,9 @@ def html(path: Path, file: Path, profile: str | None, metrics: tuple[str, ...], 
     "target",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="File to write; - is stdout.",
+    help="File to write; - means stdout.",
 )
-@click.option("--profile", help="Which profile; may be left out where the history has one.")
+@click.option("--profile", help="The profile; optional if the history has only one.")
 @click.option("--metric", "metrics", multiple=True, type=MetricArgument(), help="Only this metric; may be repeated.")
 @click.option(
     "--otava-config", type=click.Path(path_type=Path, dir_okay=False), help="Write an otava.yaml for it as well."
@@ -199,7 +199,7 @@ def html(path: Path, file: Path, profile: str | None, metrics: tuple[str, ...], 
 @click.pass_obj
 @one_line_errors
 def export(path: Path, target: Path, profile: str | None, metrics: tuple[str, ...], otava_config: Path | None) -> None:
-    """The complete runs as CSV, a row a run, for Apache Otava or a spreadsheet."""
+    """Write the complete runs as CSV, one row per run, for Apache Otava or a spreadsheet."""
     with open_history(path) as history:
         text = io.StringIO()
         profile = profile or _only_profile(history)
@@ -219,7 +219,7 @@ def _only_profile(history: History) -> str:
     known = sorted({run.profile for run in history.runs()})
     if len(known) != 1:
         raise BenchError(
-            f"--profile: say which: {printable(', '.join(known)) or 'the history is empty'}", ExitCode.USAGE
+            f"--profile: choose one of: {printable(', '.join(known)) or 'none, the history is empty'}", ExitCode.USAGE
         )
     return known[0]
 
@@ -229,12 +229,12 @@ def _only_profile(history: History) -> str:
 @click.pass_obj
 @one_line_errors
 def merge(path: Path, other: Path) -> None:
-    """Take over the runs of the history OTHER that this one lacks; OTHER stays as it is."""
-    # Before this one is begun: a mistake in the name leaves no empty file.
+    """Copy the runs of the history OTHER that this one lacks; OTHER does not change."""
+    # Checked before this history is created, so that a wrong name leaves no empty file.
     require_history(other)
     with open_history(path, begin=True) as history:
         added, renamed = history.merge(other)
-    more = f", {len(renamed)} under a new name since theirs was taken" if renamed else ""
+    more = f", {len(renamed)} under a new name because theirs was taken" if renamed else ""
     click.echo(f"{count(len(added), 'run')} added{more}")
     for name in renamed:
         click.echo(f"  {printable(name)}")
@@ -242,11 +242,11 @@ def merge(path: Path, other: Path) -> None:
 
 @command.command()
 @click.argument("run")
-@click.option("--remove", is_flag=True, help="Take the pin away.")
+@click.option("--remove", is_flag=True, help="Remove the pin.")
 @click.pass_obj
 @one_line_errors
 def pin(path: Path, run: str, remove: bool) -> None:
-    """Make RUN the baseline of its profile: also how a new, slower level is accepted."""
+    """Make RUN the baseline of its profile. This also accepts a new, slower level."""
     with open_history(path) as history:
         if history.find(run) is None:
             raise BenchError(f"{path}: no run {printable(run)!r}; `history list` shows them", ExitCode.USAGE)
@@ -260,10 +260,10 @@ def pin(path: Path, run: str, remove: bool) -> None:
 @click.pass_obj
 @one_line_errors
 def prune(path: Path, keep: int | None, days: float | None) -> None:
-    """Forget old runs; never a pinned one, nor the last good one of a profile."""
+    """Remove old runs, but never a pinned run or the last good run of a profile."""
     if keep is None and days is None:
-        raise BenchError("prune: say how much stays: --keep N or --days N", ExitCode.USAGE)
+        raise BenchError("prune: give --keep N or --days N", ExitCode.USAGE)
     before = None if days is None else datetime.now(UTC) - timedelta(days=days)
     with open_history(path) as history:
-        gone: list[Any] = history.prune(keep=keep, older_than=before)
-    click.echo(f"{count(len(gone), 'run')} forgotten")
+        removed: list[Any] = history.prune(keep=keep, older_than=before)
+    click.echo(f"{count(len(removed), 'run')} removed")

@@ -1,4 +1,4 @@
-"""`nightly PROFILE`: one command for cron or CI."""
+"""`nightly PROFILE`: measures and compares with earlier nights, for cron or CI."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from records.utc import utc_now
     "--measured",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Judge this run folder instead of measuring; a second one confirms.",
+    help="Judge this run folder instead of measuring; give a second one to confirm.",
 )
 @shared.as_json("the result")
 @one_line_errors
@@ -80,7 +80,7 @@ def command(
     measured: tuple[Path, ...],
     as_json: bool,
 ) -> int:
-    """Measure PROFILE and hold it against earlier nights.
+    """Measure PROFILE and compare it with earlier nights.
 
     Exit codes: 0 no regression; 1 a regression (confirmed by a second measurement), or requests failed; 2 usage;
     3 void; 4 engine, host or run failure, time limit, or another nightly is running.
@@ -107,7 +107,7 @@ def command(
     measure = take_measured(measured) if measured else measure_with(asked, find_profile(profile), out, quiet=as_json)
 
     def report(result: NightResult) -> None:
-        # Also called when the night failed: whoever waits for a report gets one, and then the error.
+        # Also called when the night failed, so that a report is written before the error.
         try:
             _write_page(result)
             _write(result, summary, junit)

@@ -1,4 +1,4 @@
-"""`report RUN`: render a comparison again."""
+"""`report RUN`: renders a comparison again."""
 
 from __future__ import annotations
 

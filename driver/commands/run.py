@@ -1,4 +1,4 @@
-"""`run PROFILE`: the main job."""
+"""`run PROFILE`: measures, compares and reports a profile."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def execute(
     made_by: str | None = None,
     open_report: bool = False,
 ) -> int:
-    """Run, judge and report; `run`, `demo` and `ab` are this.
+    """Run, compare and report a profile; `run`, `demo` and `ab` use it.
 
     Args:
-        profile: what to run.
-        path: its file; None where it was made in memory, and then `made_by` is the command that made it.
+        profile: the profile.
+        path: its file; None if it has none, and then `made_by` is the command that made it.
         out: the folder of run folders.
-        run_id: names the run; an incomplete run of that name is finished.
-        form: what is printed on stdout: terminal (the last line is the report's path), json or markdown.
+        run_id: name of the run; an incomplete run with that name is finished.
+        form: output on stdout: terminal (the last line is the report's path), json or markdown.
         junit: a file for JUnit XML.
-        keep_raw: whether the bytes of failed requests are kept.
+        keep_raw: whether to keep the bytes of failed requests.
         made_by: the command that starts the same run, without `--run-id`.
-        open_report: whether the HTML report is opened in the user's browser.
+        open_report: whether to open the HTML report in the user's browser.
 
     Returns:
         The exit code.
     """
     display = Display(quiet=False)
     result = run_profile(profile, path, out, run_id, display, keep_raw=keep_raw, made_by=made_by)
-    display.say("judging what was captured")
+    display.say("auditing and comparing")
     comparison, json_path = judge(result.folder)
     look_into(profile, result.folder, comparison, display)
     reports = write_reports(comparison, json_path, junit)
@@ -67,12 +67,12 @@ def execute(
     return int(exit_code(comparison, all_ok=result.all_ok))
 
 
-@click.command(name="run", short_help="Run a profile: start each engine, load it, judge, report.")
+@click.command(name="run", short_help="Run a profile: start each engine, load it, compare, report.")
 @click.argument("profile", type=ProfileArgument(path_type=Path))
 @shared.run_id
 @shared.out
 @shared.ca
-@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time; start nothing.")
 @click.option(
     "--keep-raw", is_flag=True, help="Keep the bytes of failed requests, for bug reports: <cell>/raw/<request>.http."
 )
@@ -81,7 +81,7 @@ def execute(
 def command(
     profile: Path, run_id: str | None, out: Path, dry_run: bool, keep_raw: bool, junit: Path | None, as_json: bool
 ) -> int:
-    """Run PROFILE (a TOML file, or the name of one in profiles/): start each engine, load it, judge, report.
+    """Run PROFILE (a TOML file, or the name of one in profiles/): start each engine, load it, compare, report.
 
     Exit code 0 done, 1 requests failed, 2 usage, 3 void, 4 engine or host failure.
     """
@@ -94,7 +94,7 @@ def command(
 
 
 def plan_text(profile: Profile, out: Path) -> str:
-    """The plan as it will be lived, with the estimate and what that rests on."""
+    """The plan as text, with the estimated time and its basis."""
     workloads = load_workloads(profile)
     lines = [f"profile {profile.name}: {profile.description}", f"baseline {profile.baseline}"]
     for number, round_ in enumerate(engine_rounds(profile), start=1):

@@ -1,4 +1,4 @@
-"""`scenario-path NAME`: where a scenario's file is, for plain `locust -f`."""
+"""`scenario-path NAME`: prints the path of a scenario's file, for plain `locust -f`."""
 
 from __future__ import annotations
 

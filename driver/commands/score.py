@@ -1,4 +1,4 @@
-"""`score RUN`: grade the captured answers again, with the grader of today."""
+"""`score RUN`: grades the captured answers again, with today's grader."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from records.wording import count
 
 @click.command(name="score", short_help="Grade captured answers with today's grader.")
 @click.argument("run", type=RunArgument(path_type=Path))
-@click.option("--cross-check", is_flag=True, help="List where math-verify (optional) disagrees; it never decides.")
+@click.option("--cross-check", is_flag=True, help="List disagreements of math-verify (optional); grades do not change.")
 @shared.as_json("the scores")
 def command(run: Path, cross_check: bool, as_json: bool) -> int:
-    """Grade the completions of RUN and write scores.json beside them: engine, workload, correct, strict, by method."""
+    """Grade the completions of RUN and write scores.json into its folder: correct, strict, by method."""
     folder = open_run(run)
     scores = score_run(folder, cross_check=cross_check)
     path = folder.path / "scores.json"
@@ -30,11 +30,12 @@ def command(run: Path, cross_check: bool, as_json: bool) -> int:
     if not scores["quality"]:
         click.echo("nothing to grade: no captured workload has known answers")
     for row in scores["quality"]:
-        for name, found in row["engines"].items():
+        for name, graded in row["engines"].items():
             click.echo(
-                f"{row['workload']} {name}: {found['correct']}/{found['n']} correct, {found['strict_correct']} strict, "
-                f"{found['no_answer']} without answer, {found['truncated']} truncated, "
-                f"{count(found['errors'], 'error')}"
+                f"{row['workload']} {name}: {graded['correct']}/{graded['n']} correct, "
+                f"{graded['strict_correct']} strict, "
+                f"{graded['no_answer']} without answer, {graded['truncated']} truncated, "
+                f"{count(graded['errors'], 'error')}"
             )
     if found := scores.get("cross_check"):
         checked, odd = count(found["checked"], "answer"), count(len(found["disagreements"]), "disagreement")

@@ -1,4 +1,4 @@
-"""`ship HOST:DIR | FILE.tar`: the project with all it needs, for a host without network."""
+"""`ship HOST:DIR | FILE.tar`: ships the project with everything it needs to a host without network."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from driver.ship.remote import Remote
 from driver.ship.ship import parse_target, run_there, ship_to_file, ship_to_host
 
 
-@click.command(name="ship", short_help="Take the project to a host without network, and run there.")
+@click.command(name="ship", short_help="Ship the project to a host without network, and run there.")
 @click.argument("target", metavar="HOST:DIR|FILE.tar")
-@click.option("--run", "profile", metavar="PROFILE", help="Then build and run PROFILE there, and bring the run back.")
+@click.option("--run", "profile", metavar="PROFILE", help="Then build and run PROFILE there, and fetch the run.")
 @click.option("--run-id", help="Name of the run; the same name follows or finishes it.")
 @shared.out
-@click.option("--source", type=click.Path(path_type=Path), help="The llama.cpp tree or .tar.gz to take along.")
+@click.option("--source", type=click.Path(path_type=Path), help="The llama.cpp tree or .tar.gz to ship.")
 @click.option("--cpu", is_flag=True, help="A llama.cpp tree without CUDA and converter is enough.")
-@click.option("--demo", is_flag=True, help="Take the demo's engine and small model along too (about 130 MB).")
-@click.option("--no-wheels", is_flag=True, help="Leave the Python packages out: the other side has them or an index.")
-@click.option("--target-python", metavar="X.Y", help="Python there; default: asked of HOST, or as here.")
+@click.option("--demo", is_flag=True, help="Ship the demo's engine and small model too (about 130 MB).")
+@click.option("--no-wheels", is_flag=True, help="Leave out the Python packages: the host has them, or an index.")
+@click.option("--target-python", metavar="X.Y", help="Python version there; default: HOST's, or as here.")
 @click.option("--platform", multiple=True, help="Wheel platform there, such as manylinux_2_28_x86_64; several allowed.")
 @click.option("--ssh", default="ssh", show_default=True, help='The ssh command, such as "ssh -p 2222 -i KEY".')
 def command(
@@ -43,7 +43,7 @@ def command(
 ) -> int:
     """Pack tracked files, llama.cpp's source, problem sets and wheels; the same commands then work there offline.
 
-    No secret travels. A transfer or a run that was broken off goes on with the same command.
+    Secrets are not shipped. Run the same command again to continue an interrupted transfer or run.
     """
     where = parse_target(target)
     options = ShipOptions(source, cpu, not no_wheels, demo, target_python, platform)
@@ -56,7 +56,7 @@ def command(
     remote = Remote(where.host, where.path, tuple(shlex.split(ssh)))
     if options.wheels and target_python is None:
         there = remote.python()
-        # Named only where it differs: pip then judges by tags alone and no longer by this interpreter.
+        # Set only if it differs: pip then decides by tags only, no longer by this interpreter.
         if there != f"{sys.version_info.major}.{sys.version_info.minor}" or platform:
             options = replace(options, python=there)
     ship_to_host(remote, options, say)

@@ -1,1 +1,1 @@
-"""Takes the project to a host without a network, runs it there and brings the run back."""
+"""Ships the project to a host without a network, runs it there and fetches the run's folder."""

@@ -1,4 +1,4 @@
-"""What travels: the tracked files of the project, llama.cpp's source, the problem sets and the wheels. No secrets."""
+"""Collects the files to ship: the project's tracked files, llama.cpp's source, problem sets and wheels. No secrets."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from workloads.problem_sets import default_data_dir
 
 
 def collect(options: ShipOptions, scratch: Path, say: Callable[[str], None]) -> list[Part]:
-    """Gather the parts, small and changing ones first.
+    """Collect the parts; small and often changed parts come first.
 
     Raises:
-        BenchError: a file that looks like a secret, no source, or wheels that can't be had.
+        BenchError: a file looks like a secret, there is no source, or wheels can't be downloaded.
     """
     project = Part("project", tuple(project_files(options.root)))
     refuse_secrets(project)
     if left := untracked(options.root):
-        say(f"left out, since git does not track it: {', '.join(left[:5])}{' ...' if len(left) > 5 else ''}")
+        say(f"left out, because git does not track it: {', '.join(left[:5])}{' ...' if len(left) > 5 else ''}")
     data = options.data_dir or default_data_dir()
     data_files = sorted(p for p in data.glob("*.json*") if p.is_file()) if data.is_dir() else []
     if not data_files:
@@ -43,7 +43,7 @@ def collect(options: ShipOptions, scratch: Path, say: Callable[[str], None]) -> 
 
 
 def project_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """The files that git tracks, as they are now; a copy without git gives all but caches and results."""
+    """The tracked files in their present state; in a copy without git, all files except caches and results."""
     try:
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True)
         names = [name for name in listed.stdout.decode().split("\0") if name]
@@ -53,13 +53,13 @@ def project_files(root: Path) -> Iterator[tuple[str, Path]]:
         names = [str(path.relative_to(root)) for path in sorted(root.rglob("*")) if _is_project(path.relative_to(root))]
     for name in names:
         path = root / name
-        # A submodule is listed as one name and is a folder; its tree is a part of its own.
+        # git lists a submodule as one name, which is a folder; its tree is a separate part.
         if path.is_file():
             yield name, path
 
 
 def untracked(root: Path) -> list[str]:
-    """Files that are neither tracked nor ignored: forgotten, or not meant to travel. Empty where there is no git."""
+    """Files that are neither tracked nor ignored; empty without git."""
     command = ["git", "ls-files", "-z", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=root, capture_output=True, check=False)
     return [name for name in done.stdout.decode().split("\0") if name]
@@ -72,7 +72,7 @@ def _is_project(path: Path) -> bool:
 
 
 def source_part(source: Source) -> Part:
-    """llama.cpp's tree where the submodule would be, with a note of what it is (there is no git there to ask)."""
+    """llama.cpp's tree at the submodule's place, with a note of its identity (the other host has no git history)."""
     files = []
     for path in sorted(source.path.rglob("*")):
         name = path.relative_to(source.path)

@@ -1,4 +1,4 @@
-"""What to ship, and a part of it: which files, under which names, and how they go into an archive."""
+"""The options of a shipment, and a part of it: its files with their names, and how they are archived."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class ShipOptions:
-    """What to take along. `python` ("3.12") and `platforms` (wheel tags) describe the other side; None is "as here"."""
+    """What to ship. `python` ("3.12") and `platforms` (wheel tags) describe the other host; None means as here."""
 
     source: Path | None = None
     cpu: bool = False
@@ -29,7 +29,7 @@ class ShipOptions:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part: (path there, path here) of each file, and text files made for it."""
+    """One part: (remote path, local path) of each file, and generated text files."""
 
     name: str
     files: tuple[tuple[str, Path], ...]
@@ -41,7 +41,7 @@ class Part:
 
     @property
     def digest(self) -> str:
-        """Hash over names and contents; what is there under the same digest need not be sent again."""
+        """Hash of names and contents; a part that arrived with the same digest is not sent again."""
         total = hashlib.sha256()
         for name, path in self.files:
             total.update(name.encode() + b"\0" + sha256(path).encode())
@@ -51,7 +51,7 @@ class Part:
 
 
 def write_part(tar: tarfile.TarFile, part: Part) -> None:
-    """Append a part to an open archive; owner and times are left out, so that the same files give the same bytes."""
+    """Append a part to an open archive, without owners and times, so that equal files give equal bytes."""
     for name, path in part.files:
         with path.open("rb") as content:
             tar.addfile(_member(name, path.stat().st_size, path.stat().st_mode & 0o755), content)

@@ -1,4 +1,4 @@
-"""The other host, through nothing but ssh and tar: there may be no rsync, and no Python package of ours."""
+"""Accesses the other host with only ssh and tar: it may have no rsync and none of our Python packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SSH_FAILED = 255
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A folder on a host. `ssh` is the command that reaches it, such as ("ssh", "-p", "2222")."""
+    """A folder on a host. `ssh` is the ssh command, such as ("ssh", "-p", "2222")."""
 
     host: str
     folder: str
@@ -29,17 +29,17 @@ class Remote:
         """The command line for a shell script in that folder."""
         folder = shlex.quote(self.folder) if not self.folder.startswith("~/") else "~/" + shlex.quote(self.folder[2:])
         enter = f"mkdir -p {folder} && cd {folder}" if make else f"cd {folder}"
-        # A host that asks for a password would hang a job that nobody watches.
+        # Without BatchMode, a password prompt would hang an unattended job.
         return [*self.ssh, "-o", "BatchMode=yes", self.host, f"{enter} && {{ {script}\n}}"]
 
     def parts(self) -> dict[str, str]:
-        """Name -> digest of the parts that arrived whole."""
+        """Name -> digest of the parts that arrived completely."""
         script = 'for f in .shipped/*; do [ -f "$f" ] && echo "${f##*/} $(cat "$f")"; done; true'
         lines = self._ask(script, make=True).splitlines()
         return dict(line.split(" ", 1) for line in lines if " " in line)
 
     def send(self, part: Part) -> None:
-        """Stream one part; the mark that it is there is written by the host only after the last byte was unpacked.
+        """Stream one part. The host marks it as arrived only after it has unpacked the last byte.
 
         Raises:
             BenchError: ssh or tar failed.
@@ -59,33 +59,33 @@ class Remote:
             except BaseException:
                 process.kill()
                 raise
-            said = process.stderr.read().decode(errors="replace")
+            output = process.stderr.read().decode(errors="replace")
         if process.returncode:
             raise BenchError(
-                f"{self.host}: {part.name} did not arrive: {_last(said)}; the same command goes on from here"
+                f"{self.host}: {part.name} did not arrive: {_last(output)}; run the same command again to continue"
             )
 
     def call(self, script: str, say: Say) -> None:
-        """Run a script there, its lines shown as they come.
+        """Run a script on the host, and show its lines as they arrive.
 
         Raises:
-            BenchError: it failed; its last line says why.
+            BenchError: the script failed; the message is its last line.
         """
         code, last = self._stream(script, say)
         if code:
             raise BenchError(f"{self.host}: {last or f'exit code {code}'}")
 
     def follow(self, run_id: str, profile: str, *, build: bool, say: Say) -> int | None:
-        """Start a run there, or join it where it is; None if the connection broke before it ended."""
+        """Start a run on the host, or follow it if it is running; None if the connection broke before its end."""
         words = ["sh", "driver/ship/run.sh", run_id, profile, "build" if build else "no-build"]
         code, _ = self._stream(" ".join(map(shlex.quote, words)), say)
         return None if code == SSH_FAILED else code
 
     def fetch(self, path: str, out: Path) -> None:
-        """Bring a run's folder back into `out`; what was there of an earlier try is overwritten.
+        """Fetch a run's folder into `out`; files of an earlier attempt are overwritten.
 
         Raises:
-            BenchError: ssh failed, the folder isn't there, or the host sent anything beside it.
+            BenchError: ssh failed, the folder is missing, or the host sent anything else.
         """
         parent, _, name = path.rpartition("/")
         script = f"tar cf - -C {shlex.quote(parent or '.')} {shlex.quote(name)}"
@@ -95,40 +95,40 @@ class Remote:
                 _unpack(process.stdout, out / name)
             except (tarfile.TarError, OSError) as error:
                 process.kill()
-                said = process.stderr.read().decode(errors="replace")
-                raise BenchError(f"{self.host}: {path} did not come back: {_last(said) or error}") from None
-            said = process.stderr.read().decode(errors="replace")
+                output = process.stderr.read().decode(errors="replace")
+                raise BenchError(f"{self.host}: {path} did not come back: {_last(output) or error}") from None
+            output = process.stderr.read().decode(errors="replace")
         if process.returncode:
-            raise BenchError(f"{self.host}: {path} did not come back: {_last(said)}")
+            raise BenchError(f"{self.host}: {path} did not come back: {_last(output)}")
 
     def python(self) -> str:
-        """Its Python's version, such as 3.12.
+        """The version of the host's Python, such as 3.12.
 
         Raises:
-            BenchError: ssh failed or there is none.
+            BenchError: ssh failed, or the host has no Python.
         """
         return self._ask("python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'", make=True).strip()
 
     def project_path(self, profile: str) -> str:
-        """A profile as it is called there: a bare name, or a path inside the project.
+        """The name of a profile on the host: a bare name, or a path inside the project.
 
         Raises:
-            BenchError: a file outside the project, which did not travel (exit code 2).
+            BenchError: the file is outside the project, so it was not shipped (exit code 2).
         """
         path = Path(profile)
         if not path.exists():
             return profile
         if not path.resolve().is_relative_to(ROOT):
             raise BenchError(
-                f"{profile}: lies outside the project and would not travel; put it into profiles/", ExitCode.USAGE
+                f"{profile}: is outside the project and would not be shipped; put it into profiles/", ExitCode.USAGE
             )
         return str(path.resolve().relative_to(ROOT))
 
     def _ask(self, script: str, *, make: bool = False) -> str:
-        done = subprocess.run(self.command(script, make=make), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        if done.returncode:
-            raise BenchError(f"{self.host}: {_last(done.stderr) or f'ssh ended with code {done.returncode}'}")
-        return done.stdout
+        ssh = subprocess.run(self.command(script, make=make), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if ssh.returncode:
+            raise BenchError(f"{self.host}: {_last(ssh.stderr) or f'ssh ended with code {ssh.returncode}'}")
+        return ssh.stdout
 
     def _stream(self, script: str, say: Say) -> tuple[int, str]:
         last = ""
@@ -147,7 +147,7 @@ class Remote:
 
 
 def _unpack(stream: IO[bytes], folder: Path) -> None:
-    """Unpack the archive of a folder into it. The host is trusted with its run, not with what lies beside it here.
+    """Unpack the archive of a run's folder. The host is untrusted: it may write only inside that folder.
 
     Raises:
         tarfile.TarError: the archive is broken, or has a member that is not a file or folder of the run.
@@ -157,7 +157,7 @@ def _unpack(stream: IO[bytes], folder: Path) -> None:
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
             top, _, inside = member.name.removeprefix("./").partition("/")
-            # A link would lead the next member of its name anywhere.
+            # A link could redirect a later member to any place.
             if top != folder.name or not (member.isreg() or member.isdir()):
                 raise tarfile.TarError(f"the host sent {member.name!r}, which is no file of the run")
             member.name = inside or "."

@@ -1,4 +1,4 @@
-"""No secret travels: neither a file that is called like one nor one that holds a key of this environment."""
+"""Refuses to ship secrets: files with a secret's name, and files that contain a key of this environment."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SECRET_NAMES = (
     "*token*.txt",
 )
 LEAST_CHARS = 8
-"""A shorter value, such as that of XDG_SESSION_TYPE, stands in ordinary files too."""
+"""Shorter values, such as that of XDG_SESSION_TYPE, also occur in ordinary files."""
 
 
 def refuse_secrets(part: Part) -> None:
-    """Nothing with a secret's name travels, and no file that holds the value of a secret of this environment.
+    """Check that no file has a secret's name or contains the value of a secret of this environment.
 
     Raises:
-        BenchError: names the file.
+        BenchError: one does; the message names the file.
     """
     values = [
         value.encode()

@@ -1,4 +1,4 @@
-"""Takes the project to a host without network: packs it with all it needs, sends it, runs it there, brings it back."""
+"""Ships the project to a host without network: packs it with its needs, sends it, runs there, fetches the run."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ SETUP = "sh driver/ship/setup.sh"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to: a folder of a host reached by ssh, or (host None) a tar file here."""
+    """The target: a folder of a host reached by ssh, or (host None) a local tar file."""
 
     host: str | None
     path: str
 
 
 def parse_target(text: str) -> Target:
-    """`HOST:DIR` or `FILE.tar`.
+    """Parse `HOST:DIR` or `FILE.tar`.
 
     Raises:
-        BenchError: neither (exit code 2).
+        BenchError: the text is neither (exit code 2).
     """
     if text.endswith(".tar"):
         return Target(None, text)
     host, colon, folder = text.partition(":")
-    # A host that starts with a dash would be read by ssh as an option.
+    # ssh would read a host that starts with a dash as an option.
     if not colon or not folder or not re.fullmatch(r"[A-Za-z0-9_][\w.@-]*", host):
         raise BenchError(f"{text}: give HOST:DIR (reached by ssh) or FILE.tar", ExitCode.USAGE)
     return Target(host, folder)
 
 
 def ship_to_file(path: Path, options: ShipOptions, say: Say) -> None:
-    """Write everything into one tar file, whole or not at all.
+    """Write all parts into one tar file, atomically.
 
     Raises:
-        BenchError: something that is needed can't be had, or a secret would travel.
+        BenchError: a needed part is missing, or a secret would be shipped.
     """
     with TemporaryDirectory() as scratch:
         parts = collect(options, Path(scratch), say)
@@ -65,7 +65,7 @@ def ship_to_file(path: Path, options: ShipOptions, say: Say) -> None:
 
 
 def ship_to_host(remote: Remote, options: ShipOptions, say: Say) -> None:
-    """Send the parts that the host lacks, each through its own pipe, so that a broken transfer goes on where it was.
+    """Send the parts that the host lacks, each through its own pipe, so that a broken transfer can be continued.
 
     Raises:
         BenchError: as `ship_to_file`, or ssh failed.
@@ -84,16 +84,16 @@ def ship_to_host(remote: Remote, options: ShipOptions, say: Say) -> None:
 
 
 def run_there(remote: Remote, profile: str, run_id: str | None, out: Path, say: Say) -> int:
-    """Build and run a profile on the host, follow it, and bring the run's folder back.
+    """Build and run a profile on the host, follow it, and fetch the run's folder.
 
-    The run belongs to the host: where the connection breaks it goes on, and the same call (with the same run id)
-    follows it again, or starts again what is not complete.
+    The run does not depend on the connection: if that breaks, the run continues. The same call with the same run id
+    follows it again, or resumes an incomplete run.
 
     Returns:
         The exit code of `run` there.
 
     Raises:
-        BenchError: ssh failed, or nothing could be brought back.
+        BenchError: ssh failed, or the run's folder could not be fetched.
     """
     loaded = load_profile(profile)
     run_id = run_id or new_run_id(loaded)

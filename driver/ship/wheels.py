@@ -1,4 +1,4 @@
-"""The Python packages that the other side needs, where no index answers it: by pip, from here."""
+"""Downloads, by pip, the Python packages for a host without a package index."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from driver.errors import BenchError
 from driver.ship.part import ShipOptions
 
-# What setuptools must have to install the project itself where no index answers.
+# Packages that install the project itself without an index.
 BUILD_NEEDS = ("setuptools>=77", "wheel")
 
 
 def download_wheels(options: ShipOptions, folder: Path) -> list[Path]:
-    """All that the project needs on the other side, by pip.
+    """Download all packages that the project needs on the other host.
 
     Raises:
-        BenchError: pip's reason, in one line.
+        BenchError: pip failed; the message has its reason.
     """
     project = tomllib.loads((options.root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needs = [*project["dependencies"], *BUILD_NEEDS]

@@ -126,7 +126,7 @@ def test_the_saved_file_is_the_same_profile() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["s {port}"], "two engines at least are needed"),
+        (["s {port}"], "give at least two engines"),
         (["s {port}", "t 'x"], "not a command line: no closing quotation"),
         (["demo:gone", "s {port}"], "no engine 'gone'; there are llama-4slots, llama-1slot"),
         (["a", "b", "--users", "1,x"], "--users 1,x: expected whole numbers"),

@@ -128,7 +128,7 @@ def test_a_build_that_fails_is_quoted_and_tried_again_later(tmp_path: Path) -> N
     [
         (["bisect", "HEAD", "HEAD", "s {tree} {port}"], 2, "HEAD is not after HEAD"),
         (["bisect", "HEAD", "gone", "s {tree} {port}"], 2, "no commit 'gone'"),
-        (["bisect-step", "s {port}", "--good", "HEAD"], 128, "needs {tree}"),
+        (["bisect-step", "s {port}", "--good", "HEAD"], 128, "must contain {tree}"),
         (["bisect-step", "s {tree} {port}", "--good", "HEAD", "--build", "false"], 125, "the build failed"),
         (["ab", "s {port}", "--ref", "HEAD", "--ref", "HEAD"], 2, "one command with {tree}"),
     ],

@@ -203,7 +203,7 @@ def test_a_damaged_manifest_is_named(content: str, capsys: Capsys) -> None:
     capsys.readouterr()
     Path("bench-out/r/run.json").write_text(content)
     assert cli(["run", profile(), "--run-id", "r"]) == 4
-    assert "bench-out/r/run.json: " in (line := one_line(capsys)) and "start a new one" in line
+    assert "bench-out/r/run.json: " in (line := one_line(capsys)) and "start a new run" in line
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(capsys: Capsys) -> None:
@@ -212,11 +212,11 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(capsys: Capsy
     assert "blocked/deeper" in (line := one_line(capsys)) and "--out" in line
 
 
-def test_cores_that_are_not_there_are_told(capsys: Capsys) -> None:
+def test_missing_cores_are_reported(capsys: Capsys) -> None:
     path = Path(profile())
     path.write_text(path.read_text() + 'cores = "4000-4001"\n')
     assert cli(["run", str(path)]) == 4
-    assert "cores 4000-4001 are not on this machine" in capsys.readouterr().err
+    assert "this machine does not have cores 4000-4001" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

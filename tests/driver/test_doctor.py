@@ -113,7 +113,7 @@ print(stray.pid)
         assert "left by a killed run" in capsys.readouterr().out
         assert cli(["doctor", "--clean"]) == 0
         out = capsys.readouterr().out
-        assert "stray" in out and "ended" in out and "at work now" in out
+        assert "stray" in out and "stopped" in out and "running now" in out
         assert not stray.is_running() or stray.status() == psutil.STATUS_ZOMBIE
         assert mine.poll() is None
     finally:

@@ -88,7 +88,7 @@ def test_a_tar_holds_tracked_files_source_and_problem_sets_and_nothing_else(
     target = tmp_path / "x.tar"
     said: list[str] = []
     ship_to_file(target, options, said.append)
-    assert "left out, since git does not track it: untracked.txt" in said
+    assert "left out, because git does not track it: untracked.txt" in said
     with tarfile.open(target) as tar:
         names = set(tar.getnames())
         assert {"a.py", "third_party/llama.cpp/src/a.cpp", "offline/data/gsm8k.jsonl"} <= names

@@ -184,7 +184,7 @@ def test_another_process_on_the_gpu_stops_a_start_unless_it_is_allowed(
     assert cotenant_check(standin(tmp_path, options={"allow_cotenants": True}), None).status is Status.WARN
 
 
-def test_memory_and_cotenants_of_a_life_are_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_and_cotenants_of_a_process_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, FakeNvml())
     with running(standin(tmp_path), tmp_path / "server.log", ready_timeout_s=20) as alive:
         pass

@@ -293,7 +293,7 @@ def test_history_commands_list_trend_export_pin_merge_and_prune(cron: Cron) -> N
     assert cron.history("list").returncode == 4
     assert "3 runs added" in cron.history("merge", other).stdout
     assert cron.history("prune").returncode == 2
-    assert cron.history("prune", "--keep", "1").stdout == "1 run forgotten\n"
+    assert cron.history("prune", "--keep", "1").stdout == "1 run removed\n"
 
 
 def test_a_mistake_in_what_is_taken_in_begins_no_history(cron: Cron) -> None:

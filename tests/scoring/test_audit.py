@@ -614,7 +614,7 @@ def test_a_token_that_ends_an_answer_and_is_counted_on_one_side_only_is_no_diffe
     assert row["status"] == "pass"
 
 
-def test_a_death_in_an_earlier_life_is_not_forgotten_when_the_round_is_finished(tmp_path: Path) -> None:
+def test_a_death_in_an_earlier_process_still_counts_when_the_round_is_finished(tmp_path: Path) -> None:
     folder = built().write(tmp_path / "run")
     earlier = {"stop_reason": "died", "exit_code": 139, "machine": {"processes_left": 2}}
     (folder.round("cand", 1).path / "engine.partial-1.json").write_text(json.dumps(earlier))

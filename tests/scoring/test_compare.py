@@ -470,7 +470,7 @@ def test_other_weights_than_the_own_baseline_void_two_runs(tmp_path: Path) -> No
         ("weights", {"sha256": "9" * 64, "source_sha256": "9" * 64}, "same weights"),
     ],
 )
-def test_a_life_before_an_interruption_counts_in_every_check_of_identity(
+def test_a_process_before_an_interruption_counts_in_every_check_of_identity(
     tmp_path: Path, section: str, value: JsonObject, check: str
 ) -> None:
     run = perf_run()
