@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,18 +14,17 @@ from driver.profile.read import Profile
 from driver.run.engine_setup import from_here, make_engine
 from driver.run.manifest import has_records, open_manifest
 from driver.run.pinning import are_here
-from driver.run.plan import DEFAULT_OUT, engine_rounds, pending
+from driver.run.plan import DEFAULT_OUT, EngineRound, engine_rounds, pending
 from driver.run.progress import Display
 from driver.run.prompts import load_workloads, write_workloads
 from driver.run.reproduce import compare_command, run_command
 from driver.run.round import run_engine_round
-from driver.run.stopping import fitting_share, shortened, why_stop, why_stop_counted
+from driver.run.stopping import TimeLimit, shortened
 from driver.run.token_counts import count_in_run, open_tokenizer
 from records import NAME, JsonObject, RunFolder, read_json, write_json
 from records.lock import LockedError, exclusive
 from records.utc import utc_for_run_id
 from records.wording import count
-from scoring.statistics.rounds import FEWEST_ROUNDS
 
 _LOCK = ".lock"
 
@@ -91,51 +90,44 @@ def _run_rounds(folder: RunFolder, profile: Profile, manifest: JsonObject, displ
     plan = list(engine_rounds(profile))
     display.cells_total = sum(len(pending(folder, round_)) for round_ in plan)
     display.say(f"run {folder.run_id}: {count(display.cells_total, 'cell')} to do, in {folder.path}")
-    for cores in dict.fromkeys(
-        [*(engine.cores for engine in profile.engines), *(cell.cores for cell in profile.cells)]
-    ):
-        if not are_here(cores):
-            display.say(f"this machine does not have cores {cores}: processes that ask for them are not pinned")
-    for section in profile.engines:
-        if section.kind == "command" and any(round_.engine == section and pending(folder, round_) for round_ in plan):
-            # Reports a mistyped program of the last engine before the first engine is measured.
-            make_engine(section, profile, display)
-    all_ok, started, began = True, time.monotonic(), time.monotonic()
+    _report_early(profile, [round_ for round_ in plan if pending(folder, round_)], display)
+    all_ok = True
     # An interrupted run has judged its earlier rounds already, and must finish the round that it began.
     begun = max(
         (round_.number for round_ in plan if folder.round(round_.engine.name, round_.number).path.exists()), default=1
     )
-    share = 1.0
+    limit = TimeLimit(profile, display.say)
     manifest.pop("stopped", None)
     for number, of_round in groupby(plan, key=lambda round_: round_.number):
         planned = list(of_round)
         for round_ in planned:
-            all_ok &= run_engine_round(folder, profile, shortened(round_, share), display, keep_raw=keep_raw)
-        if number < begun or (profile.rounds != "auto" and profile.time is None):
+            all_ok &= run_engine_round(folder, profile, shortened(round_, limit.share), display, keep_raw=keep_raw)
+        if number < begun or not limit.applies:
             continue
         # Recorded before the figures are judged: this many rounds are complete, whatever ends the run now.
         order = [[round_.engine.name, round_.number] for round_ in plan if round_.number <= number]
         manifest |= {"rounds_done": number, "order": order}
         write_json(folder.manifest, manifest)
-        elapsed_s, round_s = time.monotonic() - started, time.monotonic() - began
-        began = time.monotonic()
-        wanted = FEWEST_ROUNDS if profile.rounds == "auto" else profile.rounds
-        if share == 1 and number < wanted:
-            left_s = profile.time_s - elapsed_s
-            share = fitting_share(planned, round_s=round_s, left_s=left_s, rounds=wanted - number)
-            if share < 1:
-                round_s -= (1 - share) * sum(cell.duration_s or 0.0 for round_ in planned for cell in round_.cells)
-                display.say(f"round {number} took longer than planned: further cells measure {share:.0%} as long")
-        times = {"elapsed_s": elapsed_s, "round_s": round_s, "time_s": profile.time_s}
-        if profile.rounds == "auto":
-            stop = why_stop(folder, number, **times)
-        else:
-            stop = why_stop_counted(number, profile.rounds, **times)
-        if stop is not None:
+        if (stop := limit.after_round(folder, number, planned)) is not None:
             display.say(stop)
             manifest |= {"stopped": stop}
             break
     return all_ok
+
+
+def _report_early(profile: Profile, pending_rounds: Sequence[EngineRound], display: Display) -> None:
+    """Report before the first measurement what would otherwise show in the middle of a run.
+
+    Raises:
+        BenchError: the program of an engine's command line does not exist.
+    """
+    asked = [*(engine.cores for engine in profile.engines), *(cell.cores for cell in profile.cells)]
+    for cores in dict.fromkeys(asked):
+        if not are_here(cores):
+            display.say(f"this machine does not have cores {cores}: processes that ask for them are not pinned")
+    for section in profile.engines:
+        if section.kind == "command" and any(round_.engine == section for round_ in pending_rounds):
+            make_engine(section, profile, display)
 
 
 def require_run_id(run_id: str) -> None:

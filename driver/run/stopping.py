@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
+from driver.profile.read import Profile
 from driver.profile.sections import Cell
 from driver.run.plan import EngineRound
 from records import RunFolder
@@ -12,6 +14,42 @@ from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
 
 LEAST_CELL_S = 1.0
 """Least length of a shortened cell: a shorter one would measure next to nothing."""
+
+
+class TimeLimit:
+    """Keeps a run within its time: after a round it shortens the cells of further rounds, or stops the run."""
+
+    def __init__(self, profile: Profile, say: Callable[[str], None]) -> None:
+        """Start the clock. `say` shows a message to the user."""
+        self._profile, self._say = profile, say
+        self._started = self._round_began = time.monotonic()
+        self.share = 1.0
+        """Share of their duration for which the cells of the next round measure."""
+
+    @property
+    def applies(self) -> bool:
+        """Whether the run may end before its last planned round."""
+        return self._profile.rounds == "auto" or self._profile.time is not None
+
+    def after_round(self, folder: RunFolder, number: int, planned: Sequence[EngineRound]) -> str | None:
+        """Why the run stops after round `number`, as a sentence; None if another round is due.
+
+        `planned` are the rounds of all engines with this number, with full durations.
+        """
+        now, asked = time.monotonic(), self._profile.rounds
+        elapsed_s, round_s = now - self._started, now - self._round_began
+        self._round_began = now
+        wanted = FEWEST_ROUNDS if asked == "auto" else asked
+        if self.share == 1 and number < wanted:
+            left_s = self._profile.time_s - elapsed_s
+            self.share = fitting_share(planned, round_s=round_s, left_s=left_s, rounds=wanted - number)
+            if self.share < 1:
+                round_s -= (1 - self.share) * sum(cell.duration_s or 0.0 for each in planned for cell in each.cells)
+                self._say(f"round {number} took longer than planned: further cells measure {self.share:.0%} as long")
+        times = {"elapsed_s": elapsed_s, "round_s": round_s, "time_s": self._profile.time_s}
+        if asked == "auto":
+            return why_stop(folder, number, **times)
+        return why_stop_counted(number, asked, **times)
 
 
 def fitting_share(rounds_of_engines: Sequence[EngineRound], *, round_s: float, left_s: float, rounds: int) -> float:

@@ -92,7 +92,7 @@ def timed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, **va
         return True
 
     monkeypatch.setattr(run_module, "run_engine_round", run_engine_round)
-    monkeypatch.setattr("driver.run.run.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("driver.run.stopping.time.monotonic", lambda: clock[0])
     cell = {"scenario": "single", "workload": "perf-short", "duration_s": 10, "max_tokens": 8}
     manifest: JsonObject = {}
     asked = profile(cells=[cell], **values)
@@ -176,7 +176,7 @@ def test_a_resumed_run_finishes_the_round_that_it_began_before_it_may_stop(
         return "decided"
 
     monkeypatch.setattr(run_module, "run_engine_round", run_engine_round)
-    monkeypatch.setattr(run_module, "why_stop", decided)
+    monkeypatch.setattr("driver.run.stopping.why_stop", decided)
     # Its first attempt stopped after three rounds, for lack of time.
     manifest: JsonObject = {"rounds_done": 3, "order": [["a", 1], ["b", 1]]}
     run_module._run_rounds(folder, profile(rounds="auto"), manifest, Display(quiet=True), keep_raw=False)
