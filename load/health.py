@@ -12,13 +12,19 @@ from load.percentiles import quantile
 
 PROBE_S = 0.02
 LATE_SEND_MS = 20.0
+LATE_MS = 20.0
+"""Lag beyond which the loop counts as late, as in the audit's check of the client."""
 LAG_LIMIT_MS = 250.0
 """Lag that spoils any measurement. Less is judged post hoc, against the latencies that were measured (audit)."""
 CPU_LIMIT = 0.9
 
 
 class Health:
-    """Loop lag, CPU share and memory of this process from `start()` to `summary()`."""
+    """Loop lag, CPU share and memory of this process from `start()` to `summary()`.
+
+    Lag counts only while requests are in flight: Locust's own start and end block the loop for a quarter of a second,
+    which spoils nothing, and would be the p99 of every cell of a second or two.
+    """
 
     def __init__(self) -> None:
         self._lags_ms: list[float] = []
@@ -27,6 +33,7 @@ class Health:
         self._due = 0.0
         self._cpu = self._wall = 0.0
         self._in_flight = 0
+        self._busy_or_idle_since = 0.0
         self._curve: list[tuple[int, int]] = []
         self._send_delays_ms: list[float] = []
         self._late = 0
@@ -51,7 +58,10 @@ class Health:
 
     def _probe(self) -> None:
         now = time.monotonic()
-        self._lags_ms.append(max(0.0, (now - self._due) * 1000))
+        if self._in_flight:
+            self._lags_ms.append(max(0.0, now - max(self._due, self._busy_or_idle_since)) * 1000)
+        elif self._busy_or_idle_since > self._due:
+            self._lags_ms.append((self._busy_or_idle_since - self._due) * 1000)
         self._due = now + PROBE_S
         self._timer.again(self._probe, update=True)
         if len(self._lags_ms) > 200_000:
@@ -60,6 +70,8 @@ class Health:
 
     def began(self, sent_ns: int, due_ns: int | None) -> None:
         """Note a request that was sent, and when it was due."""
+        if not self._in_flight:
+            self._busy_or_idle_since = time.monotonic()
         self._in_flight += 1
         self._note(sent_ns)
         if due_ns is not None:
@@ -69,6 +81,8 @@ class Health:
 
     def ended(self, end_ns: int) -> None:
         self._in_flight -= 1
+        if not self._in_flight:
+            self._busy_or_idle_since = time.monotonic()
         self._note(end_ns)
 
     def dated(self, by_kernel: bool) -> None:
@@ -81,7 +95,7 @@ class Health:
             del self._curve[1:-1:2]
 
     def recent(self, seconds: float = 10.0) -> dict[str, Any]:
-        """The health of the last seconds. Cheap enough for the web UI to ask every second."""
+        """The health of the last seconds with requests in flight. Cheap enough for the web UI to ask every second."""
         lags = sorted(self._lags_ms[-int(seconds / PROBE_S) :])
         return {
             "in_flight": self._in_flight,
@@ -98,6 +112,8 @@ class Health:
         wall = time.monotonic() - self._wall
         share = (time.process_time() - self._cpu) / wall if wall > 0.5 else None
         p99 = quantile(lags, 0.99)
+        late = [lag for lag in lags if lag > LATE_MS]
+        watched_s = sum(lags) / 1000 + PROBE_S * len(lags)
         reasons = []
         if p99 is not None and p99 > LAG_LIMIT_MS:
             reasons.append(f"its event loop was {p99:.0f} ms late at the 99th percentile")
@@ -108,6 +124,9 @@ class Health:
             "loop_lag_ms_p50": quantile(lags, 0.5),
             "loop_lag_ms_p99": p99,
             "loop_lag_ms_max": lags[-1] if lags else None,
+            "loop_lag_samples": len(lags),
+            "loop_late_samples": len(late),
+            "loop_late_share": sum(late) / 1000 / watched_s if lags else None,
             "cpu_share": share,
             "late_sends": self._late,
             "send_delay_ms_p99": quantile(sorted(self._send_delays_ms), 0.99),

@@ -506,6 +506,27 @@ def test_lag_moves_no_stamp_of_the_kernel_s_while_tokens_come_further_apart(
     assert (row["status"], "loop lag p99 40.0 ms" in row["evidence"]) == (status, True)
 
 
+@pytest.mark.parametrize(
+    ("late_share", "late_times", "status"),
+    [
+        (0.02, 9, "warn"),
+        (0.099, 9, "warn"),
+        (0.1, 9, "fail"),
+        (0.6, 3, "fail"),
+        (0.12, 2, "warn"),
+        (None, None, "fail"),
+    ],
+)
+def test_lag_voids_only_where_it_touched_enough_of_the_cell_to_move_its_figures(
+    tmp_path: Path, late_share: float | None, late_times: int | None, status: str
+) -> None:
+    run = built()
+    client(run, loop_lag_ms_p99=40.0, loop_late_share=late_share, loop_late_samples=late_times)
+    row = row_of(audited(run, tmp_path)["audit"], "client healthy", "cand", PERF)
+    assert row["status"] == status, row
+    assert (f"for {100 * (late_share or 0):.1f}% of the time" in row["evidence"]) is (late_share is not None)
+
+
 def test_lag_of_the_order_of_a_whole_request_holds_up_the_next_one_whoever_dates(tmp_path: Path) -> None:
     run = built()
     client(run, loop_lag_ms_p99=900.0, arrival_stamps="kernel")
