@@ -1,1 +1,1 @@
-"""Reports from a comparison: Markdown, HTML, JUnit; the history of nightly runs and its trends."""
+"""Renders a comparison: terminal, Markdown, HTML, JUnit."""

@@ -1,4 +1,4 @@
-"""The searches for a capacity, in words: what was asked, how each came out, and how engines compare."""
+"""Describes capacity searches as text: their objectives, each result, and the comparison of engines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reporting.view import View, cell_of
 
 @dataclass(frozen=True)
 class CapacityFacts:
-    """How one capacity search came out, in words."""
+    """The result of one capacity search, as texts."""
 
     cell: str
     engine: str
@@ -37,7 +37,7 @@ def capacity_facts(view: View) -> list[CapacityFacts]:
 
 
 def capacity_lead(view: View) -> str:
-    """What the capacity searches of a report asked; empty without one."""
+    """A sentence on the objectives of a report's capacity searches; empty without one."""
     row = next(iter(view.rows("capacity")), None)
     if row is None:
         return ""
@@ -74,24 +74,24 @@ def _verdict(visit: JsonObject) -> str:
 
 
 def capacity_sentences(view: View) -> list[str]:
-    """For each cell that searched a capacity, what each engine carries, and the ratio of each candidate."""
+    """A sentence per cell that searched a capacity: each engine's capacity, and each candidate's ratio."""
     return [_sentence(view, row) for row in view.capacity_rows]
 
 
 def _sentence(view: View, row: JsonObject) -> str:
-    told = ", ".join(f"{engine} {_carries(view, row, engine)}" for engine in view.engines if engine in row["engines"])
+    each = ", ".join(f"{engine} {_carries(view, row, engine)}" for engine in view.engines if engine in row["engines"])
     ratios = [
         f"{candidate} against {view.baseline} {ratio_with_interval(ratio)}"
         for candidate in view.candidates
         if (ratio := row["speed_ratio"].get(candidate)) and ratio.get("value") is not None
     ]
-    return f"Capacity in {cell_of(row)}: {told}" + (f"; {', '.join(ratios)}." if ratios else ".")
+    return f"Capacity in {cell_of(row)}: {each}" + (f"; {', '.join(ratios)}." if ratios else ".")
 
 
 def _carries(view: View, row: JsonObject, engine: str) -> str:
-    """An engine's capacity; without a figure, how its searches came out."""
+    """An engine's capacity; without a figure, the results of its searches."""
     value = row["engines"][engine].get("value")
     if value is not None:
         return quantity(value, row["unit"])
-    mine = [found for found in view.rows("capacity") if (found["cell"], found["engine"]) == (row["cell"], engine)]
-    return " or ".join(dict.fromkeys(_capacity(found) for found in mine)) or UNKNOWN
+    own = [search for search in view.rows("capacity") if (search["cell"], search["engine"]) == (row["cell"], engine)]
+    return " or ".join(dict.fromkeys(_capacity(search) for search in own)) or UNKNOWN

@@ -1,7 +1,7 @@
-"""Text that somebody else wrote (a model, an engine, a user's file) made inert: one function per medium.
+"""Escapes untrusted text (of a model, an engine, a user's file): one function per medium.
 
-Whatever could hide, move a cursor, run or link is shown as a visible symbol instead: control characters as control
-pictures (ESC is ␛), bidirectional marks, zero-width, private and unpaired code points as ⟨U+202E⟩.
+Characters that could hide text, move a cursor, run or link become visible symbols: control characters become control
+pictures (ESC is ␛); bidirectional marks, zero-width, private and unpaired code points become ⟨U+202E⟩.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ENTITY = re.compile("[&<>|]")
 
 
 def visible(text: object, limit: int | None = None) -> str:
-    """The text with everything invisible made visible, cut to `limit` characters; it says how much was cut. Lines stay.
+    """Make invisible characters visible, and cut the text to `limit` characters with a note. Lines are kept.
 
-    For JUnit XML this is all that is needed besides XML's own escapes: no character is left that XML 1.0 forbids.
+    The result has no character that XML 1.0 forbids, so JUnit XML needs only XML's own escapes in addition.
     """
     value = str(text).replace("\r\n", "\n")
     left = 0
@@ -52,14 +52,14 @@ def one_line(text: object, limit: int | None = CELL_LIMIT) -> str:
 
 
 def html(text: object, limit: int | None = BLOCK_LIMIT) -> Markup:
-    """Safe in an element's content or a quoted attribute; lines are kept (the style sheet says pre-wrap)."""
+    """Escape for an element's content or a quoted attribute; lines are kept (the style sheet uses pre-wrap)."""
     return escape(visible(text, limit))
 
 
 def markdown(text: object, limit: int | None = CELL_LIMIT) -> str:
-    """Safe in a cell of a Markdown table and in a line of text: no markup, no link, no mention, no cell of its own."""
+    """Escape for a cell of a Markdown table or a line of text: no markup, link or mention, and no further cell."""
     escaped = _MARKDOWN.sub(r"\\\g<0>", one_line(text, limit))
-    # A backslash before a pipe is read differently by different parsers of tables; an entity is not.
+    # Parsers of tables differ on a backslash before a pipe, but not on an entity.
     escaped = _ENTITY.sub(lambda match: _ENTITIES[match[0]], escaped)
     # GitHub looks for mentions and issue numbers in the rendered text, where a backslash is gone.
     escaped = re.sub(r"@(?=\w)|(?<!&)#(?=\w)", r"\g<0>&#8203;", escaped)
@@ -67,10 +67,10 @@ def markdown(text: object, limit: int | None = CELL_LIMIT) -> str:
 
 
 def markdown_code(text: object, limit: int | None = 2000) -> str:
-    """One line of a fenced code block, which cannot end it."""
+    """Escape for one line of a fenced code block, such that it cannot end the block."""
     return visible(text, limit).replace("\n", " ").replace("```", "'''").replace("~~~", "'''")
 
 
 def terminal(text: object, limit: int | None = CELL_LIMIT) -> str:
-    """Safe on a terminal: one line, no escape sequence. Rich markup is the caller's to avoid (use `rich.text.Text`)."""
+    """Escape for a terminal: one line, no escape sequence. Callers must avoid rich markup (use `rich.text.Text`)."""
     return one_line(text, limit)

@@ -1,4 +1,4 @@
-"""What every report shows beside the figures: what ran and on what, how answers were found, what failed."""
+"""Collects the facts that every report shows beside the figures: engines, host, answer extraction, failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reporting.view import View
 
 
 def engine_facts(view: View) -> list[tuple[str, list[str]]]:
-    """(label, value per engine) of what is known of the engines; a line that no engine reports is left out."""
+    """(label, value per engine) for each known fact of the engines; facts that no engine reports are left out."""
     rows: list[tuple[str, list[str]]] = []
 
     def add(label: str, key: str, shown: Callable[[Any], str] = str) -> None:
@@ -35,7 +35,7 @@ def engine_facts(view: View) -> list[tuple[str, list[str]]]:
 
 
 def run_facts(view: View) -> list[tuple[str, str]]:
-    """(label, value) of what the engines had in common: profile, sampling, host, versions."""
+    """(label, value) of the facts that all engines share: profile, sampling, host, versions."""
     provenance = view.provenance
     host = provenance.get("host") or {}
     gpu = ", ".join(f"{g.get('name')} (driver {g.get('driver')})" for g in host.get("gpu") or [])
@@ -60,7 +60,7 @@ def run_facts(view: View) -> list[tuple[str, str]]:
 
 
 def workload_words(name: str, described: JsonObject) -> str:
-    """Which prompts were asked, in words: "gsm8k: 50 prompts (first 50, 8 worked examples), SHA-256 ..."."""
+    """The prompts of a workload, as text: "gsm8k: 50 prompts (first 50, 8 worked examples), SHA-256 ..."."""
     which = [words] if (words := described.get("subset")) and words != "all" else []
     if shots := described.get("few_shot"):
         which.append(count(shots, "worked example"))
@@ -69,7 +69,7 @@ def workload_words(name: str, described: JsonObject) -> str:
 
 
 def commands(view: View) -> list[str]:
-    """The command lines that make this comparison again."""
+    """The command lines that repeat this comparison."""
     return [str(command) for command in view.provenance.get("commands") or [f"enginebench compare {view.run_id}"]]
 
 
@@ -82,13 +82,13 @@ def _switch(value: bool | None) -> str | None:
 
 
 CANCELLATION_LEAD = (
-    "What clients that go away do to the others: figures of the answers that were not cancelled (TTFT: of all), against"
-    " the same load without cancellation."
+    "The effect of cancelled requests on the others: figures of the answers that were not cancelled (TTFT: of all),"
+    " against the same load without cancellation."
 )
 
 
 def cancellation_notes(view: View) -> list[str]:
-    """How many requests of each cell and engine were cancelled, and what they are compared with."""
+    """A text per cell and engine: how many requests were cancelled, and the cell with which they are compared."""
     notes = {}
     for row in view.rows("cancellation"):
         against = f"compared with {row['twin']}" if row["twin"] else "this run has no cell of the same load without it"
@@ -105,7 +105,7 @@ FAULTS = {"not_json": "JSON", "function": "functions", "schema": "schema", "valu
 
 @dataclass(frozen=True)
 class AnswerFacts:
-    """How one engine's answers to one workload were found and counted, in words."""
+    """How one engine's answers to one workload were extracted and counted, as texts."""
 
     workload: str
     engine: str
@@ -161,7 +161,7 @@ def _samples(answers: JsonObject) -> str:
 
 
 def noise_floors(view: View) -> list[str]:
-    """How far each engine that was asked more than once agrees with itself: the yardstick for the differences."""
+    """A sentence per engine with several rounds: how far it agrees with itself."""
     return [
         f"Noise floor on {row['workload']}: {engine} against itself (A/A) flips {figure(floor['flips'], 2)} of"
         f" {floor['n']} answers per repeat from right to wrong or back, and changes the text of"
@@ -174,7 +174,7 @@ def noise_floors(view: View) -> list[str]:
 
 @dataclass(frozen=True)
 class Failure:
-    """Requests of one engine and cell that failed alike; `message` is the first one's."""
+    """Requests of one engine and cell that failed with one kind of error; `message` is the first request's."""
 
     engine: str
     cell: str

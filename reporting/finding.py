@@ -1,4 +1,4 @@
-"""The finding in words: the first lines of every report, made from the verdicts of a comparison.
+"""Writes the finding: the first lines of every report, from the verdicts of a comparison.
 
 They answer, in this order: which engine is faster, where, and by how much at least; are the answers as good; can the
 comparison be trusted; what would settle what is open. A bound is the end of the 95% interval that is nearer to "no
@@ -21,7 +21,7 @@ from reporting.view import View, cell_of
 from scoring.statistics.rounds import FEWEST_ROUNDS
 
 DEFAULT_MARGIN = 1.03
-"""What counts as equally fast, where an older comparison does not say it."""
+"""Ratio up to which engines count as equally fast, for older comparisons that do not record it."""
 FASTER, SLOWER = ("faster", "better"), ("slower", "worse")
 _NAMED_CELLS = 3
 _MOST_ROUNDS = 50
@@ -30,14 +30,14 @@ _NAMED_CHECKS = 4
 
 @dataclass(frozen=True)
 class Finding:
-    """What a reader should take away. Every text is raw: each report escapes it for its own medium."""
+    """The finding of a comparison. Its texts are not escaped: each report escapes them for its own medium."""
 
     state: str
     """Fair, Void or Not audited."""
     lead: str
-    """The first sentence: which engine is faster; of a void comparison, why it proves nothing."""
+    """The first sentence: which engine is faster; for a void comparison, why it proves nothing."""
     paragraphs: list[tuple[str, str]]
-    """(label, text) of what follows: Speed, Capacity, Answers, Trust, Next; of a void comparison Why and Next."""
+    """(label, text) of the further paragraphs: Speed, Capacity, Answers, Trust, Next; if void: Why and Next."""
 
     @property
     def first_line(self) -> str:
@@ -81,7 +81,7 @@ def finding(view: View) -> Finding:
 
 
 def _speed(view: View, candidate: str) -> list[str]:
-    """Sentences on one candidate: on the first metric, then on each other metric that says something else."""
+    """Sentences on one candidate: on the first metric, then on each other metric with a different verdict."""
     rows = [row for row in view.deciding_rows if _ratio(row, candidate).get("value") is not None]
     if not rows:
         return [f"The speed of {candidate} was not compared with that of {view.baseline}."]
@@ -109,7 +109,7 @@ def _speed(view: View, candidate: str) -> list[str]:
 
 
 def _no_verdict(view: View, candidate: str, rows: list[JsonObject]) -> list[str]:
-    """What was measured where nothing can be concluded from it: no word says who is faster."""
+    """Sentences on measured speed ratios without a verdict."""
     reasons = {_ratio(row, candidate).get("no_verdict") for row in rows}
     rounds = min(number for row in rows for number in _ratio(row, candidate).get("rounds") or [1])
     least = view.speed_rules.get("fewest_rounds") or FEWEST_ROUNDS
@@ -155,7 +155,7 @@ def _with_verdict(rows: Sequence[JsonObject], candidate: str, words: Sequence[st
 
 
 def _where(rows: Sequence[JsonObject], total: int) -> str:
-    """In which cells: their names where they are few, else their number."""
+    """The cells as text: their names if they are few, else their number."""
     cells = [cell_of(row) for row in rows]
     if len(cells) == total > 1:
         return "in both cells" if total == 2 else f"in all {total} cells"
@@ -177,7 +177,7 @@ def _comparative(row: JsonObject, *, better: bool) -> str:
 
 
 def _bound(rows: Sequence[JsonObject], candidate: str) -> str:
-    """At least by how much, of several rows the least: "at least 40%", "at least 2.3 times"."""
+    """The least difference, over several rows the smallest: "at least 40%", "at least 2.3 times"."""
     bounds = [bound for row in rows if (bound := near_bound(row, candidate)) is not None]
     if len(bounds) < len(rows):
         return "by an unknown amount"
@@ -207,7 +207,7 @@ def _ratio(row: JsonObject, candidate: str) -> JsonObject:
 
 
 def _margin(view: View) -> str:
-    """What counts as equally fast: "3%"; empty in an older comparison."""
+    """The margin within which engines count as equally fast: "3%"; empty in an older comparison."""
     margin = view.speed_rules.get("margin")
     return f"{100 * (margin[1] - 1):.3g}%" if margin else ""
 
@@ -298,7 +298,7 @@ def _next_steps(view: View) -> list[str]:
 
 
 def _more_rounds(view: View) -> list[str]:
-    """What would settle the speed: the rounds that the least settled figure needs."""
+    """The number of further rounds that would settle the speed, by the figure that needs most of them."""
     ratios = [
         (row, speed_ratio)
         for row in view.deciding_rows
@@ -353,7 +353,7 @@ def needed_rounds(speed_ratio: JsonObject, rules: JsonObject) -> int | None:
 
 
 def _more_problems(view: View) -> list[str]:
-    """What would settle the answers: the number of problems of each open workload."""
+    """The number of problems that would settle the answers, for each open workload."""
     steps = []
     for row in view.rows("quality"):
         needed = [

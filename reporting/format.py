@@ -1,4 +1,4 @@
-"""Numbers and names for people. What is not known is a dash, never 0."""
+"""Formats numbers and names for people. An unknown value is a dash, never 0."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _NAMES = {
 
 DAGGER = "†"
 HOW_TO_READ = "Speed ratio [95% interval]: above 1 the candidate is faster."
-DAGGER_NOTE = f"{DAGGER} One round of each engine: the interval knows nothing of how much rounds differ."
+DAGGER_NOTE = f"{DAGGER} One round of each engine: the interval ignores the noise from round to round."
 
 
 def metric_name(metric: str) -> str:
-    """For people: ttft_ms_p50 is "TTFT p50"."""
+    """The display name of a metric: ttft_ms_p50 is "TTFT p50"."""
     if metric in _NAMES:
         return _NAMES[metric]
     name, _, suffix = metric.rpartition("_")
@@ -81,7 +81,7 @@ def ratio(value: float | None, ci: Sequence[float] | None = None) -> str:
 
 
 def interval(ci: Sequence[float] | None) -> str:
-    """[0.40, 0.44]; a third digit where two could not tell the ends apart, or an end from 1."""
+    """[0.40, 0.44]; three digits where two would not separate the ends, or an end from 1."""
     return f"[{_end(ci[0], _places(ci))}, {_end(ci[1], _places(ci))}]" if ci else ""
 
 
@@ -97,22 +97,22 @@ def _places(ci: Sequence[float] | None) -> int:
 
 
 def word(value: object) -> str:
-    """A unit or a verdict of ours, such as tok/s; whatever else has come into its place is left out."""
+    """A known kind of unit or verdict, such as tok/s; any other text becomes empty."""
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9/% ]{1,24}", value) else ""
 
 
 def blind(entry: JsonObject | None) -> bool:
-    """Whether a ratio's interval comes from within one run a side."""
+    """Whether a ratio's interval comes from within one round of each engine."""
     return bool(entry) and (entry or {}).get("method") == WITHIN_RUN
 
 
 def shown_interval(entry: JsonObject) -> list[float] | None:
-    """The interval to show for a ratio or a difference: beside a verdict that of the verdict, else its own at 95%."""
+    """The interval to show for a ratio or a difference: the verdict's, or without a verdict the 95% interval."""
     return (entry.get("ci_adjusted") if entry.get("verdict") else None) or entry.get("ci")
 
 
 def ratio_with_interval(entry: JsonObject | None) -> str:
-    """0.42× [0.40, 0.44] slower, of a `speed_ratio` entry; a dagger says that it is blind to run noise."""
+    """A `speed_ratio` entry as "0.42× [0.40, 0.44] slower"; a dagger marks an interval from a single round."""
     if not entry or entry.get("value") is None:
         return UNKNOWN
     ci = shown_interval(entry)

@@ -1,4 +1,4 @@
-"""JUnit XML: the one writer of it, and a comparison as test cases with a sentence each."""
+"""Writes JUnit XML, and a comparison as test cases with one sentence each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIMIT = 4000
 
 @dataclass(frozen=True)
 class Case:
-    """One test case: what was tested, in a sentence; `outcome` is None where it passed."""
+    """One test case with its message; `outcome` is None if it passed."""
 
     group: str
     name: str
@@ -33,7 +33,7 @@ class Case:
 
 
 def junit_xml(name: str, suites: Mapping[str, Sequence[Case]]) -> str:
-    """The document: a suite for each list of cases. Every text may be foreign."""
+    """The document: one suite per list of cases. Any text may be untrusted."""
     everything = [case for cases in suites.values() for case in cases]
     root = Xml.Element("testsuites", {"name": _text(name), **_counts(everything)})
     for suite_name, cases in suites.items():
@@ -133,7 +133,7 @@ def _answers(view: View, row: JsonObject, candidate: str) -> Case:
 
 
 def _requests(view: View) -> list[Case]:
-    """A case for each engine and cell; it fails where a measured request did."""
+    """A case per engine and cell; it fails if a measured request failed."""
     sent = Counter((row["engine"], row["cell"]) for row in view.rows("requests") if row.get("phase") != "warmup")
     cases = []
     for (engine, cell), number in sent.items():

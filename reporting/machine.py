@@ -1,4 +1,4 @@
-"""How crowded the machine was under each engine: the host meter's figures of each cell, over the rounds."""
+"""Shows how busy the machine was for each engine: the host meter's figures of each cell, averaged over the rounds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ MACHINE_COLUMNS = (
     "others' CPU", "we waited", "steal", "slowed down", "load", "clock", "memory stalled", "throttled",
 )  # fmt: skip
 MACHINE_LEAD = (
-    "What else the machine did, as mean over the rounds: the share of CPU time that other programs used; how long"
+    "Other work on the machine, averaged over the rounds: the share of CPU time that other programs used; how long"
     " threads of driver, load generator and engine waited for a core, per second on one; the share that other virtual"
-    " machines took; and the factor by which all of that slowed our CPU work down."
+    " machines took; and the factor by which all of this slowed our CPU work down."
 )
 
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """The machine under one engine in one cell; `values` are in the order of MACHINE_COLUMNS."""
+    """The machine's figures for one engine in one cell; `values` are in the order of MACHINE_COLUMNS."""
 
     cell: str
     engine: str

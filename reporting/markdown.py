@@ -1,4 +1,4 @@
-"""A comparison as Markdown that fits into a pull-request comment: always under 60 KB, and inert."""
+"""Renders a comparison as Markdown for a pull-request comment: always under 60 KB, with all untrusted text escaped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ROWS = (300, 120, 50, 20, 8, 3)
 
 
 def markdown(comparison: JsonObject) -> str:
-    """The report. What does not fit is counted, and stands in the HTML report and in the JSON."""
+    """The report. Rows that do not fit are counted; the HTML report and the JSON have them."""
     view = View(comparison)
     text = ""
     for rows in _ROWS:
@@ -123,7 +123,7 @@ def _steps(view: View, rows: int) -> str:
 
 
 def _capacity(view: View, rows: int) -> str:
-    """The searches for a capacity; empty without one."""
+    """The capacity searches; empty without one."""
     found = capacity_facts(view)
     if not found:
         return ""
@@ -133,7 +133,7 @@ def _capacity(view: View, rows: int) -> str:
 
 
 def _cancelled(view: View, rows: int) -> str:
-    """What cancelled requests did to the others; empty where none was cancelled on purpose."""
+    """The effect of cancelled requests on the others; empty if no request was cancelled on purpose."""
     found = view.cancellation_rows
     if not found:
         return ""
@@ -172,7 +172,7 @@ def _speed_table(view: View, speed_rows: list[JsonObject], rows: int) -> str:
 
 
 def _time(view: View, rows: int) -> str:
-    """The mean request's time in parts; empty where nothing is known of it."""
+    """The mean request's time, split into parts; empty if it is unknown."""
     known = [row for row in view.rows("breakdown") if row.get("e2e_ms") is not None]
     if not known:
         return ""
@@ -234,13 +234,13 @@ def _difference(paired: JsonObject | None) -> str:
     return f"{text}; {md(paired.get('text') or paired.get('verdict'), 300)}"
 
 
-# What a reader must know before believing the figures
+# Audit, failures, machine and provenance
 
 
 def _audit(view: View, rows: int) -> str:
     """The checks that did not pass, and the names of the others."""
     if not view.audit:
-        return "## Audit\n\nNo check was made, so nothing says that this comparison was fair."
+        return "## Audit\n\nNo check was made, so nothing shows that this comparison was fair."
     lines = ["## Audit: was it fair?", ""]
     body = [
         [f"**{row['status'].upper()}**" if row["status"] == "fail" else str(row["status"]),

@@ -9,18 +9,18 @@ NEXT_STEPS = {
     "context per slot": "Start the engine with more context: the whole context is max_seq_len times the slots.",
     "slots": "Give the engine and the profile the same number of slots.",
     "same weights": "Serve the same weights from both engines.",
-    "same model read back": "Leave build, model and chat template of the engine alone until all rounds are done.",
+    "same model read back": "Do not change the engine's build, model or chat template until all rounds are complete.",
     "same model as the baseline": "Serve the same model from both engines, with the same chat template.",
-    "same sampling asked": "Take out of request_extras and of the engine's arguments what changes the sampling.",
+    "same sampling asked": "Remove settings that change the sampling from request_extras and the engine's args.",
     "thinking as asked": "Set thinking in the profile to what the model does, or switch it off in request_extras.",
     "same prompt tokens in the probe": "Give both engines the same chat template.",
     "engine alive": "Read the end of server.log in the engine's folder, fix what ended the engine, and run again.",
     "engine read back": "Start the engine from a profile (`enginebench run` or `ab`): its settings are recorded then.",
     # The machine
-    "machine left alone": "Stop the other programs on this machine, or pin engine and client to cores of their own.",
+    "machine left alone": "Stop the other programs on this machine, or pin engine and client to separate cores.",
     "alone on the GPU": "Stop the other processes on the GPU (nvidia-smi lists them), or choose another GPU.",
     "GPU not throttled": "Cool the GPU, or lower its clock limit so that it holds the clock for a whole run.",
-    "memory freed": "End what the engine left behind (its processes, its port), then run again.",
+    "memory freed": "Stop the processes that the engine left behind (they also hold its port), then run again.",
     "no swapping": "Lower the slots or max_seq_len until the KV cache fits into the GPU's memory.",
     "order and drift": "Let the machine settle (clocks, temperature, other programs), and measure more rounds.",
     # The requests
@@ -39,7 +39,7 @@ NEXT_STEPS = {
     "errors under the limit": "Read the messages under What failed, fix their cause, or raise error_limit.",
     "never restarted": "Read server.log for why the engine went away, fix that, and run again.",
     "usage plausible": "Count the tokens with a tokenizer in the profile, and report the engine's wrong usage.",
-    "stamps in order": "Measure this cell again; where it stays, report it with the run's folder.",
+    "stamps in order": "Measure this cell again; if the check still fails, report it with the run's folder.",
     "answers are streamed": "Switch streaming on in the engine and in any proxy, or compare E2E and throughput only.",
     "tokens per event": "Compare E2E and throughput, or have both engines send one token per event.",
     "answers as long as the baseline's": "Compare TPOT, or ask for a fixed length, so that both do the same work.",
@@ -48,10 +48,10 @@ NEXT_STEPS = {
     "greedy answers begin alike": "Find out why the engine samples at temperature 0; until then compare speed only.",
     # The load
     "round complete": "Finish the run with --run-id and its name, or run again.",
-    "undisturbed": "Nothing, as long as other rounds are left to compare; else measure one round more.",
+    "undisturbed": "Nothing if there are other rounds to compare; else measure one more round.",
     "records as counted": "Measure this cell again: some of its records are lost.",
     "concurrency achieved": "Ask for more requests per cell or for longer answers, and keep the client from waiting.",
-    "client healthy": "Give the client cores of its own: cores in the cell, other cores in each engine.",
+    "client healthy": "Give the client its own cores: set `cores` in the cell, and other cores in each engine.",
     "client and server agree": "Look for what delays the stream: a proxy, a busy client, a slow network.",
     "no drift": "Look for what changes during a cell (temperature, other programs), or warm up for longer.",
     "no slower than with more users": "Look for what slows the smaller load (power saving, polling), then run again.",
@@ -67,13 +67,13 @@ NEXT_STEPS = {
     "runs: prompts": "Measure both runs with the same workload files.",
     "runs: load": "Measure both runs with the same cell (users, requests, lengths).",
 }  # fmt: skip
-"""Audit check -> what to do where it did not pass."""
+"""Audit check -> what to do if it does not pass."""
 
 _OF_ANY = "Remove the cause, then run again."
 
 
 def next_step(check: str) -> str:
-    """What to do about a check that did not pass; of an unknown check (a newer comparison's) the general advice."""
+    """What to do about a check that did not pass; general advice for an unknown check (of a newer version)."""
     return NEXT_STEPS.get(check, _OF_ANY)
 
 

@@ -1,4 +1,4 @@
-"""A comparison as a comment on a pull request: the finding, one table of the deciding figures, the answers."""
+"""Renders a comparison as a comment on a pull request: the finding, a table of the deciding figures, the answers."""
 
 from __future__ import annotations
 

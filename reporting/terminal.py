@@ -1,4 +1,4 @@
-"""A comparison on a terminal: a table that fits its width there, plain lines in a pipe or a log."""
+"""Renders a comparison for a terminal (a table that fits its width), or as plain lines for a pipe or a log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def summary(comparison: JsonObject, *, width: int | None = None, plain: bool | N
     Args:
         comparison: a comparison JSON.
         width: columns to use; None asks the terminal.
-        plain: one fact a line, without colour; None asks whether stdout is a terminal.
+        plain: one fact per line, without colour; None: plain unless stdout is a terminal.
     """
     if sys.stdout.isatty() if plain is None else not plain:
         size = shutil.get_terminal_size((100, 40))
@@ -121,14 +121,14 @@ def _colored(view: View, width: int, height: int) -> str:
     if view.failed_requests:
         console.print(Text(f"{count(len(view.failed_requests), 'request')} failed", style="red"))
     if out.getvalue().count("\n") > height:
-        # The first lines have left the screen by now.
+        # The first line has scrolled off the screen, so repeat it.
         console.print()
         console.print(first_line)
     return out.getvalue().rstrip("\n")
 
 
 def _print_machine(view: View, console: Console) -> None:
-    """The machine under each engine: as many columns as fit; the first four say whether it was left alone."""
+    """Print the machine's figures per engine, with as many columns as fit; the first four are always printed."""
     if not (facts := machine_facts(view)):
         return
     console.print()
@@ -148,7 +148,7 @@ def _print_machine(view: View, console: Console) -> None:
 
 
 def _labelled(facts: list[tuple[Text, Text]]) -> Table:
-    """Facts with their labels in front; what is too long goes on below its own beginning."""
+    """A grid of labels and facts; long facts wrap within their own column."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -217,7 +217,7 @@ def _speed_lines(view: View, width: int) -> Iterator[Text]:
 
 def _ratio(view: View, row: JsonObject, candidate: str) -> Text:
     speed_ratio = (row.get("speed_ratio") or {}).get(candidate) or {}
-    # The verdicts of a void comparison prove nothing: no colour praises or blames.
+    # The verdicts of a void comparison prove nothing, so they get no colour.
     style = "dim" if view.void else _STYLES.get(speed_ratio.get("verdict") or "", "")
     return Text(ratio_with_interval(speed_ratio), style=style)
 

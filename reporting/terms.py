@@ -1,6 +1,6 @@
-"""The words of a report that a reader may not know: short definitions, for tooltips and for the first use in a text.
+"""Short definitions of the terms in reports, for tooltips and for the first use in a text.
 
-docs/glossary.md explains the same words at more length; a test holds the two lists together.
+docs/glossary.md explains the same terms in more detail; a test checks that it has all of them.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ DEFINITIONS = {
     "goodput": "Requests per second that met every latency objective of the profile.",
     "capacity": "The most load (users, or requests per second) at which enough requests met every objective.",
     "Pareto front": "Levels of load that no other level beats both in speed for one user and in speed for all.",
-    "prefill": "Reading the prompt, before the first token is generated.",
-    "decode": "Generating the answer, after the first token.",
+    "prefill": "The engine processes the prompt, before the first token is generated.",
+    "decode": "The engine generates the answer, after the first token.",
     "speed ratio": "Candidate against baseline. Above 1 the candidate is faster, for rates and for latencies alike.",
     "95% interval": "The values that the measurements allow: of 100 such intervals, 95 hold the true value. Beside a"
     " verdict it is wider, to allow for the number of verdicts in the report.",
-    "baseline": "The engine that the others are compared with.",
+    "baseline": "The engine with which all others are compared.",
     "candidate": "An engine that is compared with the baseline.",
     "cell": "One scenario with one workload, such as concurrent_4.perf-medium.",
     "scenario": "A shape of load, such as four requests at a time.",
-    "workload": "What is asked: a set of prompts.",
+    "workload": "A set of prompts.",
     "round": "One start of an engine with all its cells. Engines take turns, and are compared over several rounds.",
     "void": "A check of the audit failed, so the comparison proves nothing.",
     "fair": "No check of the audit failed.",
     "audit": "The checks that say whether both engines were measured under the same conditions.",
-    "steady window": "The time in which the whole asked number of requests was in flight. Rates count only that time.",
-    "drain": "The end of a cell: nothing new is sent, and what is in flight ends.",
+    "steady window": "The time in which the full requested number was in flight. Rates count only that time.",
+    "drain": "The end of a cell: no new request is sent, and the requests in flight end.",
     "warm-up": "Requests before measuring starts. No figure counts them.",
     "flip": "A problem that one engine answered right and the other wrong.",
-    "A/A": "An engine compared with itself: what differs then is noise.",
-    "†": "One round of each engine: the interval knows nothing of how much rounds differ.",
+    "A/A": "An engine compared with itself: every difference is noise.",
+    "†": "One round of each engine: the interval ignores the noise from round to round.",
     "McNemar p": "How likely so uneven a split of the flips is if both engines are equally good.",
-    "exploratory": "A figure with an interval and without a verdict: it was not chosen beforehand to decide.",
+    "exploratory": "A figure with an interval but no verdict: it was not chosen before the run as a deciding figure.",
     "p50": "Median: half of the values are below.",
     "p90": "90 of 100 values are below.",
     "p95": "95 of 100 values are below.",
     "p99": "99 of 100 values are below.",
 }
-"""One sentence for each word, which a reader who has no other text understands."""
+"""One sentence per term, understandable without other text."""
 
 _WORD = re.compile(
     r"(?<![\w.-])("
@@ -88,7 +88,7 @@ def spelled_out(metric: str) -> str:
 
 
 def explained(text: object) -> Markup:
-    """HTML of a text of ours: escaped, the first use of each known word with its definition as a tooltip."""
+    """Our own text as HTML: escaped, with a tooltip at the first use of each known term."""
     seen = set()
 
     def tooltip(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""A comparison as every report reads it: order, headline, failures. Parts that are missing are empty."""
+"""Gives reports read access to a comparison: ordered rows, headline, failures. Missing parts are empty."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class View:
 
     @property
     def created(self) -> str:
-        """When it was judged, for people: "2026-11-30 10:40 UTC"; what is no such stamp stays as it is."""
+        """The comparison's time for people: "2026-11-30 10:40 UTC"; any other text stays as it is."""
         entry = str(self.data.get("created") or "")
         return re.sub(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ$", r"\1-\2-\3 \4:\5 UTC", entry)
 
@@ -45,7 +45,7 @@ class View:
         return [name for name in self.data["engines"] if name != self.baseline]
 
     def card(self, engine: str) -> JsonObject:
-        """What is known of an engine: build, model, slots ...; empty where the baseline did not run."""
+        """The facts of an engine: build, model, slots ...; empty if the baseline did not run."""
         entry: JsonObject = self.data["engines"].get(engine, {})
         return entry
 
@@ -78,9 +78,9 @@ class View:
         return bool(self.verdict.get("void"))
 
     def rows(self, key: str) -> list[JsonObject]:
-        """A list of the comparison; empty where it is missing."""
-        found = self.data.get(key)
-        return found if isinstance(found, list) else []
+        """A list of the comparison; empty if it is missing."""
+        rows = self.data.get(key)
+        return rows if isinstance(rows, list) else []
 
     @cached_property
     def audit(self) -> list[JsonObject]:
@@ -103,7 +103,7 @@ class View:
 
     @cached_property
     def lead_rows(self) -> list[JsonObject]:
-        """The performance rows of the first table: lead metrics that any engine has a value for."""
+        """The performance rows of the first table: lead metrics for which any engine has a value."""
         order = {metric: i for i, metric in enumerate(self._lead_metrics)}
         places = {cell: i for i, cell in enumerate(self.cells)}
         rows = [row for row in self.rows("performance") if row["metric"] in order and _known(row)]
@@ -119,7 +119,7 @@ class View:
 
     @cached_property
     def deciding_rows(self) -> list[JsonObject]:
-        """The rows that decide which engine is faster, as the comparison says; the others are exploratory."""
+        """The rows of the deciding figures; all others are exploratory."""
         return [row for row in self.lead_rows if _decides(row)]
 
     @property
@@ -130,7 +130,7 @@ class View:
 
     @cached_property
     def step_rows(self) -> list[JsonObject]:
-        """The rows of sweeps, each level under a name of its own."""
+        """The rows of sweeps, each level as a separate cell."""
         return [row | {"cell": f"{row['scenario']}.{row['workload']}"} for row in self.rows("steps") if _known(row)]
 
     @cached_property
@@ -140,7 +140,7 @@ class View:
 
     @cached_property
     def cancellation_rows(self) -> list[JsonObject]:
-        """Figures with and without cancelled requests, as far as either is known."""
+        """Figures with and without cancelled requests, where at least one of them is known."""
         sides = ("without", "with")
         return [
             row
@@ -150,7 +150,7 @@ class View:
 
     @cached_property
     def blind(self) -> bool:
-        """Whether any interval of the first table comes from within one run."""
+        """Whether any interval of the first table comes from within one round."""
         return any(blind(entry) for row in self.lead_rows for entry in (row.get("speed_ratio") or {}).values())
 
     @property
@@ -178,7 +178,7 @@ def cell_of(row: JsonObject) -> str:
 
 
 def is_flip(row: JsonObject) -> bool:
-    """Whether the engines differ in whether they answered this problem right."""
+    """Whether some engines answered this problem right and others wrong."""
     return len({bool(engine.get("correct")) for engine in row["engines"].values()}) > 1
 
 
@@ -188,7 +188,7 @@ def rounds_of(engine_row: JsonObject) -> dict[int, float | None]:
 
 
 def _decides(row: JsonObject) -> bool:
-    """Whether a row's ratios have verdicts; an older comparison does not say, and has them for the usual metrics."""
+    """Whether a row's ratios have verdicts. Older comparisons do not record it; there the default metrics have them."""
     ratios = list((row.get("speed_ratio") or {}).values())
     return any(entry.get("deciding", row["metric"] in DECIDING_METRICS) for entry in ratios)
 

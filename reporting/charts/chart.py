@@ -1,4 +1,4 @@
-"""What every chart of the HTML report is made with: the plot area, the engines' colours, and what a chart is."""
+"""The base of every chart of the HTML report: the plot area, the engines' colours, and the chart's data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 380, 26, 178
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture, what it is called, who is in it, and its figures."""
+    """A chart: its SVG, title, legend and figures."""
 
     title: str
     svg: Markup
@@ -37,11 +37,11 @@ class Group:
     lead: str
     charts: list[Chart]
     pairs: bool = False
-    """Two of them belong side by side."""
+    """Whether to place two charts side by side."""
 
 
 class Draw:
-    """Draws for one comparison; an engine has its colour by its place in it (`css`), and its name cut (`names`)."""
+    """Draws the charts of one comparison: colours follow the engines' order (`css`), long names are cut (`names`)."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -54,7 +54,7 @@ class Draw:
         self._keys = 0
 
     def picture(self, title: str, description: str, plots: Sequence[Plot], height: int = HEIGHT) -> Markup:
-        """An SVG with ids of its own in the page."""
+        """An SVG whose ids are unique in the page."""
         self._keys += 1
         return picture(f"c{self._keys}", title, description, WIDTH, height, plots)
 

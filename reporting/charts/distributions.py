@@ -1,4 +1,4 @@
-"""Latency distributions: an empirical distribution function per cell and metric, all engines on one axis."""
+"""Draws latency distributions: an empirical distribution function per cell and metric, all engines on one axis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def distributions(draw: Draw) -> list[Chart]:
 
 
 def _samples(draw: Draw) -> Samples:
-    """From `requests`; where those have none of a cell, its series' quantiles."""
+    """Latencies from `requests`; if a cell has none there, the quantiles of its series."""
     found: Samples = {}
     for row in draw.cell_series:
         for metric, values in (row.get("distributions") or {}).items():

@@ -1,4 +1,4 @@
-"""What happened over time: tokens and requests in flight of each cell, power and memory of the GPU."""
+"""Draws the load over time: tokens and requests in flight of each cell, power and memory of the GPU."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _load(draw: Draw, row: JsonObject, x: Scale, y: Scale, y_flight: Scale) -> C
 
 
 def gpu(draw: Draw) -> list[Chart]:
-    """Board power and memory of each round; nothing where no GPU was metered."""
+    """Board power and memory of each round; empty if no GPU was metered."""
     charts = []
     for key, name, unit in (("power_w", "Power", "W"), ("memory_mib", "Memory", "MiB")):
         curves = [(row, _curve(row.get(key))) for row in draw.gpu_series]
@@ -108,7 +108,7 @@ def _tokens_x(row: JsonObject) -> list[float]:
 
 
 def _held(curve: Sequence[tuple[float, float]], x: float) -> float | None:
-    """The figure that a step curve holds at x."""
+    """The value of a step curve at x."""
     found = None
     for at, value in curve:
         if at > x:

@@ -1,4 +1,4 @@
-"""Speed for one user against speed for all: each level of a sweep or capacity search is a point, per engine."""
+"""Draws speed for one user against speed for all users: a point per engine and level of a sweep or capacity search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reporting.escape import one_line
 from reporting.format import UNKNOWN, figure, share
 
 PASS_SHARE = 0.95
-"""The share of requests that must meet the objectives, where a sweep names none."""
+"""Default share of requests that must meet the objectives in a sweep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def pareto(draw: Draw) -> list[Chart]:
 
 
 def front(points: Sequence[Point]) -> list[Point]:
-    """The points that no other point beats in both speeds (Pareto), from the fastest for one user on."""
+    """The points that no other point beats in both speeds (Pareto front), the fastest for one user first."""
     ordered = sorted(points, key=lambda point: (-point.per_user, -point.total))
     best: list[Point] = []
     for point in ordered:

@@ -1,4 +1,4 @@
-"""The results: throughput against the number in flight, the candidate's ratio round by round, accuracy by workload."""
+"""Draws the results: throughput against concurrency, the candidate's ratio by round, accuracy by workload."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reporting.view import cell_of, rounds_of
 
 
 def scaling(draw: Draw) -> list[Chart]:
-    """Throughput against the number in flight, a chart per workload that was run at two concurrencies or more."""
+    """Throughput against concurrency, one chart per workload that ran at two concurrencies or more."""
     by_workload: dict[str, list[tuple[int, JsonObject]]] = {}
     for row in draw.view.rows("performance"):
         number = row.get("concurrency")
@@ -28,7 +28,7 @@ def scaling(draw: Draw) -> list[Chart]:
 def _scaling(draw: Draw, workload: str, levels: list[tuple[int, JsonObject]]) -> Chart:
     numbers = [number for number, _ in levels]
     known = [e for _, engines in levels for e in engines.values() if e.get("value")]
-    # An interval from two noisy rounds may be a hundred times as high as its figure; it must not flatten the rest.
+    # An interval from two noisy rounds may be a hundred times its figure; it must not determine the scale.
     most = 1.6 * max((e["value"] for e in known), default=1.0)
     tops = [min(most, max(e["value"], *(e.get("ci") or [0]))) for e in known]
     plot = Plot(
@@ -60,7 +60,7 @@ def _scaling(draw: Draw, workload: str, levels: list[tuple[int, JsonObject]]) ->
 
 
 def ratio_trend(draw: Draw) -> list[Chart]:
-    """Throughput ratio of each round, one chart a cell, so that drift from round to round shows."""
+    """Throughput ratio of each round, one chart per cell; it shows drift from round to round."""
     charts = []
     for row in draw.view.rows("performance"):
         if row["metric"] != "output_tok_s":

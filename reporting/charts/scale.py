@@ -1,4 +1,4 @@
-"""Scales of the charts: from figures to pixels, their ticks, and how many points a curve may have."""
+"""Scales of the charts: map values to pixels, choose ticks, and thin curves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_POINTS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Figures low..high on pixels start..end, linear or logarithmic."""
+    """Maps values low..high to pixels start..end, linearly or logarithmically."""
 
     low: float
     high: float
@@ -58,7 +58,7 @@ def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def linear(values: Iterable[float], start: float, end: float, *, zero: bool = True, about: int = 5) -> Scale:
-    """A linear scale that ends on round figures; from zero unless `zero` is False."""
+    """A linear scale with round numbers at its ends; it starts at zero unless `zero` is False."""
     known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = (0.0 if zero else min(known)), max(known)
     if high <= low:
@@ -68,7 +68,7 @@ def linear(values: Iterable[float], start: float, end: float, *, zero: bool = Tr
 
 
 def fitting(values: Iterable[float], start: float, end: float) -> Scale:
-    """Logarithmic where the figures span more than a factor of eight, else linear with a little air."""
+    """A logarithmic scale if the values span more than a factor of eight, else a linear one with a small margin."""
     known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
     if low > 0 and high / low > 8:
@@ -78,7 +78,7 @@ def fitting(values: Iterable[float], start: float, end: float) -> Scale:
 
 
 def thin(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> list[tuple[float, float]]:
-    """Evenly chosen points, the first and last among them."""
+    """Evenly chosen points, including the first and last."""
     if len(points) <= limit:
         return list(points)
     step = (len(points) - 1) / (limit - 1)
@@ -86,6 +86,6 @@ def thin(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> list
 
 
 def tick_label(value: float) -> str:
-    """A tick without needless zeros: 0, 0.5, 20, 1,500."""
+    """A tick label without trailing zeros: 0, 0.5, 20, 1,500."""
     text = figure(value, 6)
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -16,7 +16,7 @@ from reporting.charts.scale import MAX_POINTS, Scale, thin, tick_label
 
 @dataclass
 class Plot:
-    """One plot area with its axes; several may stand in one picture."""
+    """One plot area with its axes; an SVG may have several."""
 
     x: Scale
     y: Scale
@@ -37,7 +37,7 @@ class Plot:
         )
 
     def line(self, points: Sequence[tuple[float, float]], css: str, name: str, *, steps: bool = False) -> None:
-        """A curve; with steps it holds each figure until the next."""
+        """A curve; with steps, each value holds until the next."""
         shown = thin(points, MAX_POINTS // 2 if steps else MAX_POINTS)
         path: list[str] = []
         before: float | None = None

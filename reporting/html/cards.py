@@ -1,4 +1,4 @@
-"""What the HTML report shows first: a card for each cell, and one for each graded workload."""
+"""Makes the first cards of the HTML report: one per cell, and one per graded workload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reporting.view import View, cell_of
 
 @dataclass(frozen=True)
 class CardFigure:
-    """One figure of a card: the ratio or difference, its verdict word (may be empty), and its proof."""
+    """One figure of a card: the ratio or difference, its verdict (may be empty), and the two values behind it."""
 
     metric: str
     value: str

@@ -1,7 +1,7 @@
-"""A comparison as one self-contained HTML page: no network, no library, every foreign string escaped.
+"""Renders a comparison as one self-contained HTML page: no network, no library, every untrusted string escaped.
 
-The page is a template with autoescape, one style sheet and one small script, both allowed by their hash in the page's
-own content security policy. It is whole without the script, which only adds copying and the choice of theme.
+The page is a template with autoescape, one style sheet and one small script; the page's content security policy allows
+both by their hash. The page works without the script, which only adds copying and the choice of theme.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The problems of graded cells: who was right on which, and answers side by side with the first difference marked."""
+"""Shows the problems of graded cells: which engine was right, and answers side by side with the first difference."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Side:
-    """One engine's answer; `same` + `marked` + `rest` is its text, `marked` what differs first."""
+    """One engine's answer. Its text is `same` + `marked` + `rest`; `marked` is the first difference."""
 
     engine: str
     css: str
@@ -52,7 +52,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem with what each engine answered, as the page shows it."""
+    """A problem with each engine's answer, as the page shows it."""
 
     title: str
     workload: str
@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Problems:
-    """What is shown in full, what is only listed, and how many are neither."""
+    """The problems shown in full, those only listed, and the number of the others."""
 
     shown: list[Problem]
     listed: list[list[str]]
@@ -74,7 +74,7 @@ class Problems:
 
 
 def problems(view: View) -> Problems:
-    """Flips first, then problems that no engine got right, until the room is used up; the rest is listed."""
+    """Flips first, then problems that no engine got right, up to the size limit; the others are listed."""
     rows = view.rows("problems")
     flips, failed = view.flips, view.both_failed
     shown: list[Problem] = []
@@ -142,7 +142,7 @@ def _side(answer: JsonObject, engine: str, css: str, other: str | None) -> Side:
 
 
 def _split(text: str, other: str | None) -> tuple[str, str, str]:
-    """The text in three: as in the other, the first difference (to the end of its word), the rest."""
+    """Split a text in three: the part equal to the other text, the first difference (up to its word's end), rest."""
     text = text[:BLOCK_LIMIT]
     if other is None or other[:BLOCK_LIMIT] == text:
         return "", "", text
@@ -156,7 +156,7 @@ def _split(text: str, other: str | None) -> tuple[str, str, str]:
 
 
 def why(answer: JsonObject) -> str:
-    """Why it was graded so, in words."""
+    """The reason for a grade, as text."""
     if error := answer.get("error"):
         return "not answered: no record" if error == "missing" else f"request failed: {one_line(error, 200)}"
     words = []
@@ -193,7 +193,7 @@ def _listed(view: View, row: JsonObject, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class FlipGrid:
-    """One square a problem and engine: `columns` holds, per problem, its name and whether each engine was right."""
+    """One square per problem and engine. `columns` has, per problem, its name and whether each engine was right."""
 
     title: str
     engines: Sequence[str]
@@ -202,7 +202,7 @@ class FlipGrid:
 
 
 def flip_grids(view: View, most: int = 120) -> list[FlipGrid]:
-    """A grid per graded cell; with more problems than fit only those that flipped."""
+    """A grid per graded cell; if not all problems fit, only those that flipped."""
     grids = []
     by_cell: dict[str, list[JsonObject]] = {}
     for row in view.rows("problems"):

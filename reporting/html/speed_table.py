@@ -1,4 +1,4 @@
-"""The speed table of the HTML report: figures, ratios, and the interval of each ratio as a small picture."""
+"""Makes the speed table of the HTML report: figures, ratios, and each ratio's interval as a small plot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SpeedTable:
 
     rows: list[dict[str, Any]]
     factor: float
-    """The plots reach from 1 / factor to factor."""
+    """The plots span from 1 / factor to factor."""
 
     @classmethod
     def make(cls, view: View, rows: list[JsonObject]) -> SpeedTable:
@@ -76,7 +76,7 @@ def _ratio_cell(value: float | None, speed_ratio: JsonObject | None, factor: flo
 
 
 def _whisker(speed_ratio: JsonObject, factor: float) -> Markup:
-    """The interval on a logarithmic line on which 1 is in the middle; beyond the ends it is cut."""
+    """The interval on a logarithmic line with 1 in the middle; it is cut at the line's ends."""
     value, ci = speed_ratio.get("value"), shown_interval(speed_ratio)
     if not value:
         return Markup()

@@ -127,7 +127,7 @@ def test_a_run_calls_its_hooks_and_marks_the_round(tmp_path: Path) -> None:
     (row,) = (row for row in comparison["audit"] if row["check"] == "undisturbed" and row["cell"] == PERF)
     assert (row["status"], row["evidence"]) == (
         "warn",
-        "round 1: the hook during_cell ran beside the load, and no other round is left to compare",
+        "round 1: the hook during_cell ran beside the load, and there is no other round to compare",
     )
     assert not [row for row in comparison["performance"] if row["cell"] == PERF]
 

@@ -102,7 +102,7 @@ def test_hostile_names_are_inert() -> None:
 def test_a_comparison_with_little_in_it_is_reported() -> None:
     text = markdown({"baseline": "a", "engines": {"a": {}}, "run_id": "r", "created": "now"})
     assert "No performance cell was measured." in text
-    assert "nothing says that this comparison was fair" in text
+    assert "nothing shows that this comparison was fair" in text
 
 
 def test_several_candidates_each_have_their_columns() -> None:
