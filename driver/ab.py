@@ -76,10 +76,8 @@ def profile_values(asked: Asked) -> Values:
     """
     if len(asked.sides) < 2:
         raise _usage("give at least two engines: command lines, URLs or PROFILE:ENGINE")
-    for option, given in (("--name", asked.names), ("--slots", asked.slots)):
-        if (given and len(given) not in (1, len(asked.sides))) or (option == "--name" and len(given) == 1):
-            raise _usage(f"{option} was given {len(given)} times for {len(asked.sides)} engines")
-    names = asked.names or tuple(names_of(asked.sides))
+    engines = engine_sections(asked)
+    names = [engine["name"] for engine in engines]
     rounds = asked.rounds if isinstance(asked.rounds, int) else AUTO_ROUNDS
     workloads = _workloads(asked)
     speed_cells = len(asked.users) * len(workloads)
@@ -104,11 +102,26 @@ def profile_values(asked: Asked) -> Values:
         "time": f"{asked.time_s:g}s",
         **({} if asked.endpoint == CHAT else {"endpoint": asked.endpoint}),
         "max_seq_len": asked.max_seq_len or _context(asked, workloads, output_tokens),
-        "engines": [_engine(asked, number, name) for number, name in enumerate(names)],
+        "engines": engines,
         "cells": cells,
         **({"workloads": sections} if sections else {}),
         **({"hooks": {name: _split(hook) for name, hook in asked.hooks.items()}} if asked.hooks else {}),
     }
+
+
+def engine_sections(asked: Asked) -> list[Values]:
+    """The engines, each with a name of its own.
+
+    Raises:
+        BenchError: there are not as many names or slots as engines (exit code 2).
+    """
+    for option, given in (("--name", asked.names), ("--slots", asked.slots)):
+        if (given and len(given) not in (1, len(asked.sides))) or (
+            option == "--name" and 1 == len(given) < len(asked.sides)
+        ):
+            raise _usage(f"{option} was given {len(given)} times for {len(asked.sides)} engines")
+    names = asked.names or tuple(names_of(asked.sides))
+    return [_engine(asked, number, name) for number, name in enumerate(names)]
 
 
 def parse_answers(text: str) -> tuple[str, int | None]:

@@ -6,15 +6,20 @@ import argparse
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from load.schedule import levels
 from records import headers as http_headers
 from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, Target
+from workloads.prompts import WARMUP, Prompt
 
 DEFAULT_MAX_TOKENS = 128
 """Most tokens of an answer where neither --max-tokens nor the prompt says."""
+
+TRACE = "trace"
+"""The arrivals that come from the prompts themselves."""
 
 
 class UsageError(ValueError):
@@ -99,7 +104,12 @@ def add_options(parser: Parser) -> None:
     add("--cancel-after-tokens", type=int, default=8, help="Tokens after which such a client closes the stream")
     add("--seed", type=int, default=1, help="Seed of prompts and arrivals")
     add("--rate", type=float, default=1.0, help="open_loop: requests a second")
-    add("--arrivals", default="poisson", choices=["poisson", "constant", "gamma"], help="open_loop: kind of arrivals")
+    add(
+        "--arrivals",
+        default="poisson",
+        choices=["poisson", "constant", "gamma", TRACE],
+        help="open_loop: kind of arrivals; trace: at the times of the prompts (their rows' at_s)",
+    )
     add("--burstiness", type=float, default=1.0, help="gamma arrivals: shape; 1 is Poisson, below 1 is burstier")
     add("--steps", default="1,2,4,8", help="sweep: users (or, with --step-by rate, requests a second) of each step")
     add("--step-by", default="users", choices=["users", "rate"], help="sweep, capacity: what the steps are")
@@ -240,6 +250,11 @@ def check(options: Any, kind: str) -> dict[str, Any]:
         steps = []
     if not steps or min(steps) <= 0:
         raise UsageError(f"--steps {options.steps}: numbers above 0 with commas were expected")
+    if options.arrivals == TRACE:
+        if kind != "open":
+            raise UsageError("--arrivals trace: only open_loop can send at the times of a trace")
+        if options.samples != 1 or options.retries:
+            raise UsageError("--arrivals trace: each request is sent once, at its time; leave samples and retries out")
     if kind == "capacity":
         try:
             levels.check(options)
@@ -251,6 +266,21 @@ def check(options: Any, kind: str) -> dict[str, Any]:
             of = " or ".join({"open": "open_loop"}.get(each, each) for each in kinds)
             raise UsageError(f"--{name.replace('_', '-')}: only {of} has a use for it")
     return extras
+
+
+def check_trace(options: Any, prompts: Sequence[Prompt]) -> None:
+    """Look at whether prompts say when they are due where arrivals come from them.
+
+    Raises:
+        UsageError: one does not, or fewer are there than are asked.
+    """
+    if options.arrivals != TRACE:
+        return
+    measured = [prompt for prompt in prompts if prompt.pool != WARMUP]
+    if missing := next((prompt for prompt in measured if prompt.at_s is None), None):
+        raise UsageError(f"--arrivals trace: prompt {missing.prompt_id} has no `at_s`; the workload is no trace")
+    if options.requests > len(measured):
+        raise UsageError(f"--requests {options.requests}: the trace has {len(measured)}")
 
 
 def headers_of(options: Any) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from load.options import TRACE
 from load.record_builder import Labels
 from load.schedule.admission import Admission
 from records.headers import shown
@@ -26,7 +27,7 @@ def asked_fields(
     """What the options ask for. Null means: does not apply, or no limit."""
     return {
         "users": users,
-        "rate": options.rate if kind == "open" else None,
+        "rate": options.rate if kind == "open" and options.arrivals != TRACE else None,
         "arrivals": options.arrivals if kind == "open" else None,
         "burstiness": options.burstiness if kind == "open" else None,
         "steps": options.steps if kind == "sweep" else None,

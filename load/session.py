@@ -14,7 +14,7 @@ from load.cancellation import Cancellation
 from load.capture import Capture, CaptureError
 from load.decode_queue import Decoding
 from load.health import Health
-from load.options import UsageError, check, headers_of, target
+from load.options import UsageError, check, check_trace, headers_of, target
 from load.record_builder import Exchange, Labels, build_record, hide_secrets
 from load.request import RequestWriter
 from load.scenario_json import asked_fields, process_fields
@@ -83,6 +83,7 @@ class Session:
             prompts = Prompts(all_prompts, warmup=options.warmup, shard=shard)
         except (TaskError, ValueError) as error:
             raise UsageError(f"--prompts: {error}") from None
+        check_trace(options, all_prompts)
         if options.cancel_share and any(prompt.graded and prompt.pool != Phase.WARMUP for prompt in all_prompts):
             raise UsageError("--cancel-share: an answer that is cut off cannot be graded; take prompts without gold")
         try:

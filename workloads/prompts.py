@@ -41,6 +41,8 @@ class Prompt:
     """What judges its answer, one of `GRADERS`; None: `answer`."""
     choice_order: tuple[int, ...] | None = None
     """Where its choices were shuffled: the place in its source of each choice that is asked."""
+    at_s: float | None = None
+    """Of a trace: when it is due, in seconds from the start of measuring."""
 
     @cached_property
     def sha256(self) -> str:
@@ -65,6 +67,7 @@ class Prompt:
             **({} if self.request is None else {"request": self.request}),
             **({} if self.grader is None else {"grader": self.grader}),
             **({} if self.choice_order is None else {"choice_order": list(self.choice_order)}),
+            **({} if self.at_s is None else {"at_s": self.at_s}),
         }
 
 
@@ -165,7 +168,16 @@ def _from_row(row: Any, number: int) -> Prompt:
         request=request,
         grader=grader,
         choice_order=tuple(row["choice_order"]) if isinstance(row.get("choice_order"), list) else None,
+        at_s=_due(row.get("at_s")),
     )
+
+
+def _due(at_s: Any) -> float | None:
+    if at_s is None:
+        return None
+    if isinstance(at_s, bool) or not isinstance(at_s, int | float) or not 0 <= at_s < 10**8:
+        raise ValueError("`at_s` must be seconds from the start, 0 or more")
+    return float(at_s)
 
 
 def _request(fields: Any) -> dict[str, Any] | None:

@@ -84,7 +84,7 @@ def command(
         click.echo(plan_text(profile, out))
         return 0
     form = "json" if as_json else "markdown" if as_markdown else "terminal"
-    made_by = _as_typed(profile, engines, out)
+    made_by = as_typed(profile, engines, out, ["ab", *engines])
     return execute(profile, None, out, run_id, form=form, junit=junit, made_by=made_by, open_report=open_report)
 
 
@@ -101,13 +101,16 @@ def _commits(
     return tuple(tree.fill(engines[0]) for tree in trees), names or tuple(tree.name for tree in trees)
 
 
-def _as_typed(profile: Profile, engines: tuple[str, ...], out: Path) -> str:
-    """The command as typed, for the hint that continues the run: without secrets, and without `--run-id`."""
+def as_typed(profile: Profile, engines: tuple[str, ...], out: Path, otherwise: list[str]) -> str:
+    """The command as typed, for the hint that continues the run: without secrets, and without `--run-id`.
+
+    `otherwise` are its words where another program called it.
+    """
     shown = {
         text: shown_url(text) if section.url else shlex.join(shown_argv(shlex.split(text)))
         for text, section in zip(engines, profile.engines, strict=False)
     }
-    typed = sys.argv[1:] if sys.argv[1:2] == ["ab"] else ["ab", *engines]
+    typed = sys.argv[1:] if sys.argv[1:2] == otherwise[:1] else otherwise
     hidden = shown_argv("engine" if word in shown else word for word in typed)
     words = [shown.get(word, safe) for word, safe in zip(typed, hidden, strict=True)]
     words = [word for word in words if not word.startswith("--run-id=")]

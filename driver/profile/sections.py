@@ -22,11 +22,13 @@ from driver.profile.fields import (
 )
 from engines import KINDS
 from engines import check_options as check_engine_options
+from load.options import TRACE
 from nightly.gate_rules import DEFAULT_BASELINE, check_metrics, parse_choice
 from records import cell_name, workload_name
 from records.headers import check_headers
 from scoring.metrics import CAPACITY, DECIDING
 from workloads.synthetic import MOST_TOKENS, Distribution, Lengths
+from workloads.traces import TraceFormat
 
 DEFAULT_SLOTS = 4
 
@@ -163,6 +165,19 @@ class Synthetic(Section):
         return Lengths(**self.model_dump())
 
 
+class TraceSection(Section):
+    """The requests of a trace, at their times and of their lengths (`workloads.traces`)."""
+
+    file: Annotated[str, Field(min_length=1)]
+    """A trace, or the requests.jsonl of a run's cell."""
+    format: TraceFormat = "auto"
+    """mooncake, burstgpt, azure, records; auto looks at the first line."""
+    speed: Annotated[Number, Field(gt=0)] = 1.0
+    """How much faster than recorded requests come: 2.0 halves all times."""
+    cap_tokens: Positive | None = None
+    """Most tokens of a prompt, and of an answer; longer ones are cut."""
+
+
 class WorkloadSection(Section):
     """The part of a workload that is asked, and how. Cells refer to it by its name."""
 
@@ -170,6 +185,8 @@ class WorkloadSection(Section):
     """A JSONL file of prompts (docs/answers.md)."""
     synthetic: Synthetic | None = None
     """Generated prompts of planned lengths."""
+    trace: TraceSection | None = None
+    """Requests of a trace; the cell is open_loop with the option arrivals = "trace"."""
     first: Positive | None = None
     """Ask only this many first problems."""
     sample: Positive | None = None
@@ -185,6 +202,8 @@ class WorkloadSection(Section):
             raise ValueError("give `first` (the first n) or `sample` (a seeded sample of n), not both")
         if self.synthetic is not None and (self.file is not None or self.few_shot):
             raise ValueError("synthetic prompts are made by the tool; leave `file` and `few_shot` out")
+        if self.trace is not None and (self.file or self.synthetic or self.few_shot or self.sample):
+            raise ValueError("a trace says what is asked; leave `file`, `synthetic`, `few_shot` and `sample` out")
         return self
 
 
@@ -265,7 +284,12 @@ class Cell(Section):
     @property
     def asks_each_once(self) -> bool:
         """Whether it asks each prompt of its workload once (per sample), and so can be resumed."""
-        return not (self.requests or self.duration_s or self.searches_capacity)
+        return not (self.requests or self.duration_s or self.searches_capacity or self.replays)
+
+    @property
+    def replays(self) -> bool:
+        """Whether it sends the requests of a trace at their times; cut, it starts again as a whole."""
+        return self.options.get("arrivals") == TRACE
 
     @property
     def label(self) -> str:

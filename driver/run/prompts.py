@@ -10,12 +10,16 @@ from typing import Any
 import workloads as tasks
 from driver.errors import BenchError, ExitCode
 from driver.profile.read import Profile, WorkloadSection
+from driver.profile.sections import TraceSection
 from engines.files import sha256
 from records import RunFolder
 from records.endpoint import CHAT
+from records.files import read_json_lines
 from scoring.answers.graders import check_gradable
 from workloads.problem_sets import fetch_note
 from workloads.synthetic import synthetic_prompts
+from workloads.trace_prompts import recorded_prompts, trace_prompts
+from workloads.traces import read_trace
 
 MOST_ASKED = 1024
 """Largest default number of generated prompts; a cell with more requests gets more."""
@@ -96,13 +100,15 @@ def load_workload(profile: Profile, workload: str) -> Workload:
         "warmup": sum(prompt.pool == "warmup" for prompt in prompts),
         "subset": tasks.subset_label(first=section.first, sample=section.sample, seed=profile.seed),
         "few_shot": section.few_shot,
-        "source": _origin(source),
+        "source": _origin(section.trace.file if section.trace else source),
     }
     return Workload(tuple(prompts), described)
 
 
 def _prompts(profile: Profile, workload: str, section: WorkloadSection, source: str) -> list[tasks.Prompt]:
     """All prompts of a workload, loaded from its `source` or generated with its lengths."""
+    if section.trace is not None:
+        return _of_trace(profile, workload, section, section.trace)
     most = _most_asked(profile, workload)
     if section.synthetic is None:
         return tasks.load_prompts(source, seed=profile.seed, few_shot=section.few_shot, count=most)
@@ -115,6 +121,30 @@ def _prompts(profile: Profile, workload: str, section: WorkloadSection, source: 
         raise tasks.TaskError(str(error)) from None
 
 
+def _of_trace(profile: Profile, workload: str, section: WorkloadSection, asked: TraceSection) -> list[tasks.Prompt]:
+    path = Path(asked.file)
+    trace = read_trace(path, asked.format, section.first)
+    if trace.format == "records":
+        # The requests.jsonl of a run: <run>/<engine>/r<k>/<cell>/requests.jsonl.
+        recorded = RunFolder(path.absolute().parents[3]).workload(workload_of(path))
+        if prompts := recorded_prompts(recorded, trace, speed=asked.speed, cap=asked.cap_tokens):
+            return prompts
+    warmup = max(cell.warmup for cell in profile.cells if cell.workload == workload)
+    try:
+        return trace_prompts(
+            workload, trace, seed=profile.seed, speed=asked.speed, warmup=max(warmup, 1), cap=asked.cap_tokens
+        )
+    except ValueError as error:
+        raise tasks.TaskError(str(error)) from None
+
+
+def workload_of(requests: Path) -> str:
+    """The workload that a requests.jsonl names; "" where it names none."""
+    for _, row in read_json_lines(requests):
+        return str(row.get("workload", ""))
+    return ""
+
+
 def _most_asked(profile: Profile, workload: str) -> int | None:
     """The most requests that a cell asks of a workload, so that no generated prompt is asked twice."""
     asking = [cell for cell in profile.cells if cell.workload == workload]
@@ -125,7 +155,7 @@ def _most_asked(profile: Profile, workload: str) -> int | None:
 def _origin(source: str) -> dict[str, Any] | None:
     """The origin of a workload's problems: revision and hash of a fetched set, hash of a user's file; else None."""
     path = Path(source)
-    if source.endswith((".jsonl", ".json", ".csv")) and path.is_file():
+    if path.suffix in (".jsonl", ".json", ".csv") and path.is_file():
         return {"file": path.name, "sha256": sha256(path)}
     fetched = tasks.default_data_dir() / f"{source.partition('-')[0]}.jsonl"
     return fetch_note(fetched) if fetched.is_file() else None

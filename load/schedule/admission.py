@@ -13,6 +13,7 @@ import gevent
 from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 
+from load.options import TRACE
 from load.schedule.capacity import CapacitySteps
 from load.schedule.sweep import Step, Steps, Sweep
 from load.schedule.tickets import Prompts, Shard, Ticket, arrivals
@@ -213,6 +214,11 @@ class Admission:
             tell()
 
     def _start_arrivals(self, rate: float, base_ns: int, number: int = 0) -> None:
+        if self._options.arrivals == TRACE:
+            # In the order in which `_source` gives the prompts; workers have every n-th of them.
+            self._source = self._prompts.once(1)
+            self._due = (base_ns + int((prompt.at_s or 0.0) * 1e9) for prompt in self._prompts.measured)
+            return
         # Workers and steps must not share a schedule, nor a stream of random numbers.
         seed = (int(self._options.seed) * 1009 + self._shard.index) * 1009 + number
         due = arrivals(self._options.arrivals, rate / self._shard.count, self._options.burstiness, seed)
@@ -255,7 +261,10 @@ class Admission:
     def _draw_when_due(self, user: int) -> Ticket | None:
         assert self._due is not None
         step = self._step
-        due_ns = next(self._due)
+        due_ns = next(self._due, None)
+        if due_ns is None:  # a trace is shorter than the time that was asked for
+            self._use_up(step)
+            return None
         end_ns = self._window_end_ns()
         until = due_ns if end_ns is None else min(due_ns, end_ns)
         while (left := until - time.monotonic_ns()) > 0:
