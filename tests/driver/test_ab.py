@@ -13,7 +13,7 @@ import pytest
 
 from driver.ab import Asked, names_of, parse_answers, profile_values, to_toml
 from driver.cli import cli
-from driver.commands.ab import _as_typed
+from driver.commands.ab import as_typed
 from driver.errors import BenchError
 from driver.profile.read import Profile, parse_profile
 from driver.profile.sections import Synthetic
@@ -79,7 +79,7 @@ def test_the_line_that_goes_on_has_the_environment_and_no_secret(monkeypatch: py
     sides = ("API_KEY=Old-Key-42 MODE=fast s {port}", "t {port} --token New-Key-43")
     typed = ["enginebench", "ab", *sides, "--env", "HF_TOKEN=New-Key-44", "--run-id=r", "--out=o", "--users", "1"]
     monkeypatch.setattr(sys, "argv", typed)
-    line = shlex.split(_as_typed(profile(*sides), sides, Path("o")))[1:]
+    line = shlex.split(as_typed(profile(*sides), sides, Path("o"), ["ab", *sides]))[1:]
     assert line == ["ab", "'API_KEY=***' MODE=fast s '{port}'", "t '{port}' --token '***'",
                     "--env", "HF_TOKEN=***", "--out=o", "--users", "1"]  # fmt: skip
 
