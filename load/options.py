@@ -6,14 +6,12 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from load.schedule import levels
 from records import headers as http_headers
 from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, Target
-from workloads.prompts import WARMUP, Prompt
 
 DEFAULT_MAX_TOKENS = 128
 """Most tokens of an answer where neither --max-tokens nor the prompt says."""
@@ -266,21 +264,6 @@ def check(options: Any, kind: str) -> dict[str, Any]:
             of = " or ".join({"open": "open_loop"}.get(each, each) for each in kinds)
             raise UsageError(f"--{name.replace('_', '-')}: only {of} has a use for it")
     return extras
-
-
-def check_trace(options: Any, prompts: Sequence[Prompt]) -> None:
-    """Look at whether prompts say when they are due where arrivals come from them.
-
-    Raises:
-        UsageError: one does not, or fewer are there than are asked.
-    """
-    if options.arrivals != TRACE:
-        return
-    measured = [prompt for prompt in prompts if prompt.pool != WARMUP]
-    if missing := next((prompt for prompt in measured if prompt.at_s is None), None):
-        raise UsageError(f"--arrivals trace: prompt {missing.prompt_id} has no `at_s`; the workload is no trace")
-    if options.requests > len(measured):
-        raise UsageError(f"--requests {options.requests}: the trace has {len(measured)}")
 
 
 def headers_of(options: Any) -> dict[str, str]:

@@ -14,13 +14,14 @@ from load.cancellation import Cancellation
 from load.capture import Capture, CaptureError
 from load.decode_queue import Decoding
 from load.health import Health
-from load.options import UsageError, check, check_trace, headers_of, target
+from load.options import UsageError, check, headers_of, target
 from load.record_builder import Exchange, Labels, build_record, hide_secrets
 from load.request import RequestWriter
 from load.scenario_json import asked_fields, process_fields
 from load.schedule.admission import Admission
 from load.schedule.capacity import Director, director
 from load.schedule.tickets import Prompts, Shard, Ticket
+from load.schedule.trace import check_trace
 from records import Phase, Record, workload_name
 from records.headers import resolved
 from records.redaction import client_key

@@ -41,8 +41,8 @@ def product() -> list[Module]:
 
 
 def crowded_folders(modules: list[Module]) -> dict[str, int]:
-    """Folders with more than `MOST_MODULES` modules."""
-    sizes = Counter(_folder(module) for module in modules)
+    """Folders with more than `MOST_MODULES` modules, the folder's own `__init__` left out."""
+    sizes = Counter(_folder(module) for module in modules if module.path.stem != "__init__")
     return {folder: size for folder, size in sizes.items() if size > MOST_MODULES}
 
 

@@ -20,6 +20,11 @@ from workloads.task import Options, Task
 
 LETTERS = "ABCDEFGHIJ"
 INSTRUCTION = 'Think step by step, and end with "The answer is (X)", where X is the letter of one choice.'
+COLUMNS = (
+    *("question_id", "question", "options", "answer", "category", "id", "choices"),
+    *("Record ID", "Question", "Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"),
+)
+"""The columns of both formats that are read."""
 _GPQA = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 

@@ -168,17 +168,9 @@ def _keep(path: Path, data_set: DataSet, rows: list[Row], revision: str | None, 
     return result
 
 
-_COLUMNS = ("id", "question", "problem", "answer")
-_COLUMNS_OF_CHOICES = (
-    *("question_id", "question", "options", "answer", "category", "Record ID", "Question", "Correct Answer"),
-    *("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3", "id", "choices"),
-)
-
-
 def _kept(data_set: DataSet, row: Row) -> Row:
     """The columns that are read, under the set's own names."""
-    columns = _COLUMNS_OF_CHOICES if data_set.choices else _COLUMNS
-    return {name: row[name] for name in columns if row.get(name) is not None}
+    return {name: row[name] for name in data_set.columns if row.get(name) is not None}
 
 
 def _present(path: Path) -> FetchResult | None:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,10 @@ class DataSet:
     rows: int
     golds: tuple[int, ...] | None = None
     """Every gold, in the set's own order, where the set is small enough to list."""
-    choices: bool = False
-    """Whether its problems have choices (`workloads.choice_sets`)."""
+    columns: tuple[str, ...] = ("id", "question", "problem", "answer")
+    """The columns that are kept of a copy."""
+    read: Callable[[Any, int, str, str], Problem] | None = None
+    """Takes a row, its index, the set's name and the place; None: `to_problem`."""
 
     def problem(self, row: Any, index: int, where: str) -> Problem:
         """Take one row of any copy of the set; `index` (from 0) names a row that has no id.
@@ -51,11 +54,7 @@ class DataSet:
         Raises:
             TaskError: the row cannot be used.
         """
-        if not self.choices:
-            return to_problem(row, index, self.name, where)
-        from workloads.choice_sets import to_choice_problem
-
-        return to_choice_problem(row, index, self.name, where)
+        return (self.read or to_problem)(row, index, self.name, where)
 
 
 @dataclass(frozen=True, slots=True)

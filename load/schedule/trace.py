@@ -1,0 +1,24 @@
+"""Requests that are sent at the times of a trace, which their prompts carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from load.options import TRACE, UsageError
+from workloads.prompts import WARMUP, Prompt
+
+
+def check_trace(options: Any, prompts: Sequence[Prompt]) -> None:
+    """Look at whether prompts say when they are due where arrivals come from them.
+
+    Raises:
+        UsageError: one does not, or fewer are there than are asked.
+    """
+    if options.arrivals != TRACE:
+        return
+    measured = [prompt for prompt in prompts if prompt.pool != WARMUP]
+    if missing := next((prompt for prompt in measured if prompt.at_s is None), None):
+        raise UsageError(f"--arrivals trace: prompt {missing.prompt_id} has no `at_s`; the workload is no trace")
+    if options.requests > len(measured):
+        raise UsageError(f"--requests {options.requests}: the trace has {len(measured)}")
