@@ -191,6 +191,7 @@ def _on_record(environment: Any, msg: Any, **_: Any) -> None:
         log.error("%s", error)
         gevent.spawn(environment.runner.quit)
         return
+    progress.part = msg.data.get("part")
     # The master's own listeners see every request too, but Locust's `request` statistics come from the workers.
     hooks.fire_stream(environment.events, record)
     if progress.director and record.measured:

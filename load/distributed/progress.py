@@ -25,6 +25,8 @@ class Progress:
     """Whether the workers were told to measure."""
     director: Director | None = None
     """Of a capacity search."""
+    part: str | None = None
+    """The step or phase of the record that is being taken in, as its worker named it."""
     level_over: set[str] = field(default_factory=set)
     """Workers whose requests of the current level have all ended."""
     over: set[str] = field(default_factory=set)

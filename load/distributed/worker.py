@@ -28,6 +28,7 @@ from load.options import UsageError
 from load.schedule.tickets import Shard
 from load.session import Session
 from load.state import state_of
+from load.web.parts import parts_of
 from records import Record
 from records.exit_codes import ExitCode
 
@@ -104,11 +105,12 @@ def _drain(environment: Any) -> None:
 
 def start(environment: Any, session: Session) -> None:
     """Send records to the master instead of writing them, and measure when all workers are warm."""
+    part_of = parts_of(session.admission, state_of(environment).kind, session.options.step_by)
 
     def send(record: Record, level: int | None) -> None:
         session.capture.write(record)
         values = {name: getattr(record, name) for name in record.__slots__}
-        environment.runner.send_message(RECORD, values | {"level": level})
+        environment.runner.send_message(RECORD, values | {"level": level, "part": part_of(record)})
 
     session.send_records_with(send)
     session.admission.on_level_over = lambda: environment.runner.send_message(LEVEL_OVER, {})

@@ -17,14 +17,26 @@ PartOf = Callable[[Record], str | None]
 
 
 @dataclass(slots=True)
-class Part:
-    """One step or phase."""
+class _Span:
+    """One worker's tokens of a part, from its first send to its last end by its own clock."""
 
-    ok: int = 0
-    errors: int = 0
     tokens: int = 0
     first_sent: float = math.inf
     last_end: float = -math.inf
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        span = self.last_end - self.first_sent
+        return self.tokens / span if span > 0 else None
+
+
+@dataclass(slots=True)
+class Part:
+    """One step or phase, over all workers."""
+
+    ok: int = 0
+    errors: int = 0
+    spans: dict[str, _Span] = field(default_factory=dict)
     values: dict[str, list[float]] = field(default_factory=lambda: {"ttft_ms": [], "tpot_ms": [], "e2e_ms": []})
 
     def add(self, record: Record) -> None:
@@ -33,22 +45,23 @@ class Part:
         if not record.ok:
             return
         self.ok += 1
-        self.tokens += record.completion_tokens or 0
-        self.first_sent = min(self.first_sent, _sent_ns(record) / 1e9)
-        self.last_end = max(self.last_end, record.end_ns / 1e9)
+        span = self.spans.setdefault(record.worker, _Span())
+        span.tokens += record.completion_tokens or 0
+        span.first_sent = min(span.first_sent, _sent_ns(record) / 1e9)
+        span.last_end = max(span.last_end, record.end_ns / 1e9)
         latency = timing(record)
         for name, values in self.values.items():
             if (value := getattr(latency, name)) is not None:
                 values.append(value)
 
     def summary(self, name: str) -> dict[str, Any]:
-        """The figures; tokens/s run from the first send to the last end of the part."""
-        span = self.last_end - self.first_sent
+        """The figures; tokens/s run from a worker's first send to its last end in the part, summed over workers."""
+        rates = [rate for span in self.spans.values() if (rate := span.tokens_per_s) is not None]
         return {
             "name": name,
             "ok": self.ok,
             "errors": self.errors,
-            "tokens_per_s": self.tokens / span if self.ok and span > 0 else None,
+            "tokens_per_s": sum(rates) if rates else None,
             **{f"{metric}_p50": quantile(sorted(values), 0.5) for metric, values in self.values.items()},
         }
 
@@ -58,7 +71,7 @@ def _sent_ns(record: Record) -> int:
 
 
 def parts_of(admission: Admission, kind: str, step_by: str) -> PartOf:
-    """Names the step or phase of a record, by the time it was sent. All clocks are this process's."""
+    """Names the step or phase of a record, by the time it was sent. The records are this process's."""
 
     def of_sweep(record: Record) -> str | None:
         sent = _sent_ns(record)

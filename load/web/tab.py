@@ -84,9 +84,12 @@ class WebUI:
         # Locust starts anew to spread the users of a lost worker; the test is the same.
         if test is not None and test is self._test:
             return
-        part_of: PartOf = lambda _: None  # noqa: E731 - workers keep their steps to themselves until their end
+        part_of: PartOf = lambda _: None  # noqa: E731
         if isinstance(test, Session):
             part_of = parts_of(test.admission, state_of(env).kind, test.options.step_by)
+        elif isinstance(test, Progress):
+            # Each worker names the parts of its records: they were sent by its clock.
+            part_of = lambda _: test.part  # noqa: E731
         self._test, self._live = test, Live(time.monotonic(), part_of)
         self._number += 1
         if test is not None:

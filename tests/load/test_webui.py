@@ -124,8 +124,19 @@ def test_a_capacity_search_shows_its_levels_as_they_are_judged(tmp_path: Path, w
         assert found["complete"], found
         assert found["passes"] in (5, 6)
         assert web.live()["capacity"] == found
-        if not workers:
-            assert {part["name"] for part in web.live()["parts"]} == {f"{v['level']:g} users" for v in found["levels"]}
+        assert {part["name"] for part in web.live()["parts"]} == {f"{v['level']:g} users" for v in found["levels"]}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_sweep_shows_the_figures_of_each_step_of_all_workers(tmp_path: Path, workers: int) -> None:
+    options = ["--steps", "2,4", "--requests", "12"]
+    with pacing() as host, web_ui(tmp_path, host, *options, workers=workers, scenario="sweep") as web:
+        web.start(max_tokens="8", user_count="4")
+        web.until(lambda _: (web.summary()["scenario_json"] or {}).get("ended_utc"))
+        parts = web.live()["parts"]
+        assert [part["name"] for part in parts] == ["2 users", "4 users"]
+        assert sum(part["ok"] for part in parts) == sum(record.ok and record.measured for record in web.records)
+        assert all(part["ok"] == 12 and part["tokens_per_s"] > 0 and part["ttft_ms_p50"] > 0 for part in parts)
 
 
 def test_too_few_users_for_the_highest_level_are_refused_in_the_form(tmp_path: Path) -> None:
