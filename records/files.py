@@ -22,7 +22,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
     Raises:
         ValueError: another line is not a JSON object; the message names file and line.
     """
-    _require_regular(path)
+    require_regular(path)
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -53,7 +53,7 @@ def _nested(text: str | bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _require_regular(path: Path) -> None:
+def require_regular(path: Path) -> None:
     """Reject what is there but is no file: reading a pipe would never end.
 
     Raises:
@@ -124,7 +124,7 @@ def read_json(path: Path) -> JsonObject:
         ValueError: the file does not hold one; the message names it.
         OSError: it cannot be read.
     """
-    _require_regular(path)
+    require_regular(path)
     try:
         value = _nested(path.read_text(encoding="utf-8"))
     except ValueError as error:

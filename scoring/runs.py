@@ -9,8 +9,10 @@ from pathlib import Path
 import orjson
 
 from records import CellFolder, JsonObject, RoundFolder, RunFolder, read_json, section_name
+from records.files import require_regular
 from records.run_folder import PlainRound
 from scoring.captures import Capture, load_capture, require_known_schema
+from scoring.shapes import ENGINE, MANIFEST, require_shape
 
 
 @dataclass(slots=True)
@@ -122,6 +124,7 @@ def load_run(folder: RunFolder) -> Run:
     except FileNotFoundError:
         raise ValueError(f"{folder.manifest}: no such file; is this the folder of a run?") from None
     require_known_schema(folder.manifest, manifest)
+    require_shape(folder.manifest, manifest, MANIFEST)
     profile = manifest.get("profile") or {}
     named = [str(engine["name"]) for engine in profile.get("engines") or []]
     if not named:
@@ -183,13 +186,17 @@ def plain_capture_rows(run: Run) -> list[JsonObject]:
 
 def _state(round_: RoundFolder) -> JsonObject:
     try:
-        return read_json(round_.engine_json)
+        state = read_json(round_.engine_json)
     except FileNotFoundError:
         return {}
+    require_known_schema(round_.engine_json, state)
+    require_shape(round_.engine_json, state, ENGINE)
+    return state
 
 
 def _samples(path: Path) -> list[JsonObject]:
     """The rows of a meter's file."""
+    require_regular(path)
     try:
         lines = path.read_bytes().splitlines()
     except OSError:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from records.files import require_regular
+
 DATA_ENV = "ENGINEBENCH_DATA"
 SHIPPED = Path(__file__).resolve().parents[1] / "offline" / "data"
 """What `ship` brings along; in a checkout that nobody shipped it is absent."""
@@ -87,6 +89,8 @@ def load_problems(data_set: DataSet, data_dir: Path | None = None) -> list[Probl
     """
     path = local_path(data_set, data_dir)
     try:
+        if not path.is_dir():
+            require_regular(path)
         content = path.read_bytes()
     except FileNotFoundError:
         raise TaskError(
@@ -95,6 +99,8 @@ def load_problems(data_set: DataSet, data_dir: Path | None = None) -> list[Probl
         ) from None
     except OSError as error:
         raise TaskError(f"{data_set.name}: can't read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise TaskError(f"{data_set.name}: {error}") from None
     recorded = fetch_note(path).get("sha256")
     if recorded is not None and recorded != hashlib.sha256(content).hexdigest():
         raise TaskError(f"{path}: changed since it was fetched (its hash is another); fetch {data_set.name} again")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from records import prompt_sha256
-from records.files import replacing
+from records.files import replacing, require_regular
 from workloads.problem_sets import TaskError
 
 MEASURE, WARMUP = "measure", "warmup"
@@ -81,6 +81,8 @@ def read_prompts(path: Path) -> list[Prompt]:
         TaskError: the file can't be read, is empty, or a row can't be used; the message names file and line.
     """
     try:
+        if not path.is_dir():
+            require_regular(path)
         content = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise TaskError(f"{path}: no such prompts file") from None
@@ -88,6 +90,8 @@ def read_prompts(path: Path) -> list[Prompt]:
         raise TaskError(f"{path}: can't read the prompts: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: not UTF-8 (byte {error.start})") from None
+    except ValueError as error:
+        raise TaskError(f"{error}; save the prompts as a file first") from None
     prompts = []
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():

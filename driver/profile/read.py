@@ -18,6 +18,7 @@ from driver.profile.errors import lines
 from driver.profile.model import Profile
 from driver.profile.redacted import shown_profile
 from driver.profile.sections import Cell, EngineSection, WorkloadSection
+from records.files import require_regular
 from records.redaction import is_secret_name, remember
 
 __all__ = [
@@ -48,6 +49,8 @@ def load_profile(path: Path | str) -> Profile:
     """
     path = find_profile(path)
     try:
+        if not path.is_dir():
+            require_regular(path)
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         known = ", ".join(sorted(each.stem for each in PROFILES.glob("*.toml")))
@@ -56,6 +59,8 @@ def load_profile(path: Path | str) -> Profile:
         raise ProfileError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path}: not TOML: {error}") from None
+    except ValueError as error:
+        raise ProfileError(f"{error}; save the profile as a file first") from None
     return parse_profile(values, str(path))
 
 

@@ -155,6 +155,18 @@ def test_a_prompts_file_that_cannot_be_read(bench: Bench, content: bytes | None,
     assert "mine.jsonl" in done.line and says in done.line
 
 
+def test_a_pipe_in_place_of_a_prompts_file_or_a_profile_is_one_line_and_nothing_hangs(bench: Bench) -> None:
+    os.mkfifo(bench.path / "mine.jsonl")
+    text = REMOTE.replace('workload = "perf-short"', 'workload = "mine.jsonl"')
+    done = bench.run("run", bench.profile(text), "--run-id", "r")
+    assert done.code == 2
+    assert "mine.jsonl: is not a regular file; save the prompts as a file first" in done.line
+    os.mkfifo(bench.path / "pipe.toml")
+    done = bench.run("run", bench.path / "pipe.toml")
+    assert done.code == 2
+    assert "pipe.toml: is not a regular file; save the profile as a file first" in done.line
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 4 MiB."""

@@ -42,8 +42,32 @@ def test_a_newer_manifest_scenario_and_record_are_refused_by_name(tmp_path: Path
     cell.requests.write_text(kept)
     change(cell.scenario, schema=99)
     assert "scenario.json: written by a newer version" in refused(folder)
+    change(cell.scenario, schema=1)
+    change(folder.round("cand", 1).engine_json, schema=99)
+    assert "cand/r1/engine.json: written by a newer version" in refused(folder)
     change(folder.manifest, schema=99)
     assert "run.json: written by a newer version" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "says"),
+    [
+        ("run.json", {"profile": []}, "damaged: profile should be an object, not '[]'"),
+        ("run.json", {"order": 5}, "damaged: order should be a list, not '5'"),
+        ("run.json", {"host": {"cores": "two"}}, "damaged: host.cores should be a whole number, not 'two'"),
+        ("run.json", {"rounds_done": True}, "damaged: rounds_done should be a whole number, not 'True'"),
+        ("engine.json", {"machine": "fine"}, "damaged: machine should be an object, not 'fine'"),
+        ("engine.json", {"readback": {"slots": [4]}}, "damaged: readback.slots should be a whole number, not '[4]'"),
+        ("engine.json", {"argv": ["a", 1]}, "damaged: argv[1] should be a text, not '1'"),
+    ],
+)
+def test_a_damaged_field_is_named_with_what_it_should_be(
+    tmp_path: Path, file: str, values: JsonObject, says: str
+) -> None:
+    folder = folder_of(tmp_path)
+    path = folder.manifest if file == "run.json" else folder.round("base", 1).engine_json
+    change(path, **values)
+    assert refused(folder) == f"{path}: {says}"
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", "/etc", "..", "a/b", ""])
@@ -64,6 +88,13 @@ def test_a_pipe_and_a_deeply_nested_file_are_named_and_nothing_hangs(tmp_path: P
     cell.requests.unlink()
     os.mkfifo(cell.requests)
     assert "requests.jsonl: is not a regular file" in refused(folder)
+    for meter in (folder.round("base", 1).gpu, folder.round("base", 1).host, folder.round("base", 1).engine_json):
+        cell.requests.unlink()
+        cell.requests.write_text(kept)
+        meter.unlink(missing_ok=True)
+        os.mkfifo(meter)
+        assert f"{meter.name}: is not a regular file" in refused(folder)
+        meter.unlink()
     folder.manifest.write_text(NESTED)
     assert "run.json: nested too deeply" in refused(folder)
     folder.manifest.unlink()
