@@ -83,7 +83,7 @@ def require_shape(path: Path, value: Any, shape: Shape, field: str = "") -> None
     if wrong_bool or not isinstance(value, expected):
         words = _WORDS.get(expected, "a number") if isinstance(expected, type) else "a number"
         raise ValueError(f"{path}: damaged: {field or 'the file'} should be {words}, not {str(value)[:40]!r}")
-    if isinstance(shape, dict):
+    if isinstance(shape, dict) and isinstance(value, dict):
         for name, inner in shape.items():
             require_shape(path, value.get(name), inner, f"{field}.{name}".lstrip("."))
     elif isinstance(shape, list):
