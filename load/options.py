@@ -54,10 +54,22 @@ def add_options(parser: Parser) -> None:
         help="Measured requests; 0: until the prompts are used up, or the duration ends",
     )
     add(
+        "--conversations",
+        type=int,
+        default=0,
+        help="Measured conversations, where the prompts are such; 0: until they are used up, or the duration ends",
+    )
+    add(
+        "--carry",
+        default="fixed",
+        choices=["fixed", "real"],
+        help="What a conversation goes on with: the answers of its file, or the model's own",
+    )
+    add(
         "--duration",
         type=float,
         default=0.0,
-        help="Seconds in which measured requests may begin (sweep: each step)",
+        help="Seconds in which measured requests (conversations) may begin (sweep: each step)",
     )
     add("--samples", type=int, default=1, help="How often each prompt is asked when the prompts are used up once")
     add("--warmup", type=int, default=0, help="Warm-up requests, with prompts that are never measured")
@@ -143,8 +155,8 @@ def form_groups(kind: str) -> list[list[Any]]:
     """
     own = [name for name, kinds in OF_KIND.items() if kind in kinds]
     return [
-        ["Load", [*own, "requests", "duration", "warmup"]],
-        ["What is asked", ["prompts", "samples", "seed", "max_tokens", "fixed_length"]],
+        ["Load", [*own, "requests", "conversations", "duration", "warmup"]],
+        ["What is asked", ["prompts", "carry", "samples", "seed", "max_tokens", "fixed_length"]],
         ["The API", ["endpoint", "model", "max_tokens_field", "request_extras"]],
         ["Cancellation", ["cancel_share", "cancel_after_tokens"]],
         ["Records", ["capture_dir", "keep_raw"]],
@@ -224,6 +236,7 @@ def check(options: Any, kind: str) -> dict[str, Any]:
         )
     for name, least in (
         ("requests", 0),
+        ("conversations", 0),
         ("warmup", 0),
         ("retries", 0),
         ("max_tokens", 0),

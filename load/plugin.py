@@ -12,6 +12,7 @@ from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
 from load import end_table, hooks, process
+from load.conversation import check_conversations
 from load.distributed import join, master, worker
 from load.http.connection import Connection, StreamError
 from load.options import add_options, capture_dir, check, check_users, failure_exit_code, target, users_of
@@ -105,7 +106,7 @@ def _refuse_early(environment: Any, options: Any) -> None:
         check_users(state.scenario, state.exact_users, options.num_users, users_of(options, state.kind))
         client_key()
         where = target(environment.host or options.host)
-        load_prompts(options.prompts, seed=options.seed)
+        check_conversations(options, load_prompts(options.prompts, seed=options.seed))
     except ValueError as error:
         usage_error(str(error))
     try:

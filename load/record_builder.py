@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+from gevent.event import Event
 
 from load.chat.answer import Answer
 from load.chat.decode import decode
@@ -57,6 +59,9 @@ class Exchange:
     failure: tuple[ErrorKind, str] | None = None
     retried: bool = False
     """Whether another attempt at the same ticket follows."""
+    kept: Event = field(default_factory=Event)
+    """Set once its record is kept."""
+    record: Record | None = None
 
 
 def build_record(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[Record]:
@@ -205,4 +210,7 @@ def _blank(exchange: Exchange, labels: Labels, phase: Phase) -> Record:
         sent_ns=exchange.sent_ns,
         end_ns=exchange.end_ns,
         max_tokens=exchange.max_tokens,
+        conversation=ticket.place.conversation if ticket.place else None,
+        turn=ticket.place.turn if ticket.place else None,
+        turns=ticket.place.turns if ticket.place else None,
     )

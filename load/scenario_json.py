@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from load import conversation
 from load.options import TRACE
 from load.record_builder import Labels
 from load.schedule.admission import Admission
@@ -21,6 +22,7 @@ def asked_fields(
     *,
     users: int | None,
     measured_prompts: int,
+    conversations: bool,
     extras: Mapping[str, Any],
     headers: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -31,8 +33,9 @@ def asked_fields(
         "arrivals": options.arrivals if kind == "open" else None,
         "burstiness": options.burstiness if kind == "open" else None,
         "steps": options.steps if kind == "sweep" else None,
-        "requests": options.requests
+        ("conversations" if conversations else "requests"): conversation.admitted(options)
         or (None if options.duration or kind == "capacity" else measured_prompts * options.samples),
+        **({"carry": options.carry} if conversations else {}),
         "duration_s": options.duration or None,
         "warmup": options.warmup,
         # Null: each prompt's own budget.
@@ -90,7 +93,7 @@ def distributed_fields(
     ends: Iterable[Mapping[str, Any]],
     *,
     users: int,
-    requests: int | None,
+    admitted: int | None,
     started_utc: str,
     reason: str | None,
     capacity: Mapping[str, Any] | None,
@@ -102,9 +105,10 @@ def distributed_fields(
     """
     workers = [{**end, "in_flight_clock": "this worker's own"} for end in ends]
     first: dict[str, Any] = workers[0] if workers else {}
+    asked = first.get("asked", {})
     return {
         **{key: first.get(key) for key in ("engine", "cell", "scenario", "workload", "round")},
-        "asked": {**first.get("asked", {}), "users": users, "requests": requests},
+        "asked": {**asked, "users": users, ("conversations" if "conversations" in asked else "requests"): admitted},
         "started_utc": started_utc,
         "ended_utc": utc_now(milliseconds=True),
         "measure_start_ns": None,

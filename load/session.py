@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gevent
 from gevent.event import Event
 
 from load.cancellation import Cancellation
 from load.capture import Capture, CaptureError
+from load.conversation import check_conversations
 from load.decode_queue import Decoding
 from load.health import Health
 from load.options import UsageError, check, headers_of, target
@@ -81,6 +83,7 @@ class Session:
         )
         try:
             all_prompts = load_prompts(options.prompts, seed=options.seed)
+            conversations = check_conversations(options, all_prompts)
             prompts = Prompts(all_prompts, warmup=options.warmup, shard=shard)
         except (TaskError, ValueError) as error:
             raise UsageError(f"--prompts: {error}") from None
@@ -113,12 +116,19 @@ class Session:
             )
             self.admission.on_level_over = self.director.level_over
         self.finished = self.failed = 0
+        """Measured tickets whose last request has ended, and measured requests that failed."""
         self.over = Event()
         self.stopping = False
         self.failure: str | None = None
         self.started_utc = utc_now(milliseconds=True)
         self._asked = asked_fields(
-            options, kind, users=users() or None, measured_prompts=prompts.total, extras=self.extras, headers=headers
+            options,
+            kind,
+            users=users() or None,
+            measured_prompts=prompts.total,
+            conversations=conversations,
+            extras=self.extras,
+            headers=headers,
         )
         self.health.start()
         self._write_scenario()
@@ -174,13 +184,20 @@ class Session:
             self.fail(str(error))
         # An attempt that is asked again is an error in the figures, but the request is not over.
         if record.measured and not exchange.retried:
-            self.finished += 1
+            self.finished += record.failed or exchange.ticket.is_last
             self.failed += record.failed
         if record.failed and self.options.keep_raw and exchange.reply is not None:
             self.capture.keep_raw(record, exchange.reply.raw or [])
         if self.director and record.measured:
             self.director.observe(record, level)
+        exchange.record = record
+        exchange.kept.set()
         self._on_record(record)
+
+    def record_of(self, exchange: Exchange) -> Record | None:
+        """Wait for the record of an exchange that has ended; None where the test ends without one."""
+        gevent.wait([exchange.kept, self.over], count=1)
+        return exchange.record
 
     def fail(self, message: str) -> None:
         """End the test at once, as one that cannot be trusted to be whole. The first message stays."""
@@ -212,7 +229,8 @@ class Session:
             return self.admission.stop_reason
         owed = self.admission.owed
         if owed is not None and self.finished < owed:
-            return f"{self.finished} of {owed} measured requests"
+            what = "conversations" if "conversations" in self._asked else "requests"
+            return f"{self.finished} of {owed} measured {what}"
         return None
 
     def describe(self, *, ended: bool) -> dict[str, Any]:

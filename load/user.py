@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import gevent
 from locust import User, task
 
 from load import plugin
+from load.conversation import Place
 from load.http.connection import Connection, StreamError
 from load.http.response import Reply
 from load.record_builder import Exchange, retry_after_s
 from load.schedule.tickets import Ticket
 from load.session import Session
 from load.state import state_of
-from records import ErrorKind
+from records import ErrorKind, Phase
+from workloads.conversations import REAL
 
 plugin.install()
 
@@ -64,22 +67,55 @@ class ChatUser(User):
             gevent.sleep(0.1)
             return
         try:
-            self._ask(ticket)
+            if ticket.prompt.turns:
+                self._converse(ticket)
+            else:
+                self._ask(ticket)
         finally:
-            self._seq += 1
             self.session.admission.done(ticket)
 
-    def _ask(self, ticket: Ticket) -> None:
-        """Send a request, and again while it is told to come back later and retries are left."""
-        for attempt in range(1, self.session.options.retries + 2):
-            wait_s = self._attempt(ticket, attempt)
-            if wait_s is None:
+    def _converse(self, ticket: Ticket) -> None:
+        """Hold a conversation to its last turn, or to one that fails, or to the end of a test that is cut short."""
+        turns, answers = ticket.prompt.turns, list[str]()
+        carries_real = self.session.options.carry == REAL
+        conversation = f"{self.session.labels.session}-{self._number}-{self._seq}"
+        ended_ns = 0
+        for number, turn in enumerate(turns, start=1):
+            if number > 1 and not self._think(turn.think_s, ended_ns, ticket.phase):
                 return
+            asked = replace(
+                ticket,
+                prompt=ticket.prompt.turn(number, answers),
+                place=Place(conversation, number, len(turns)),
+                # An arrival is that of the whole conversation.
+                due_ns=ticket.due_ns if number == 1 else None,
+            )
+            exchange = self._ask(asked)
+            record = self.session.record_of(exchange)
+            if record is None or record.failed:
+                return
+            ended_ns = exchange.end_ns
+            answers.append(record.text if carries_real else turn.assistant or "")
+
+    def _think(self, seconds: float, since_ns: int, phase: Phase) -> bool:
+        """Pause before the next turn, not in the warm-up; false where there will be no next turn."""
+        left_s = seconds - (time.monotonic_ns() - since_ns) / 1e9 if phase is not Phase.WARMUP else 0.0
+        return not self.session.admission.cut.wait(max(left_s, 0.0))
+
+    def _ask(self, ticket: Ticket) -> Exchange:
+        """Send a request, and again while it is told to come back later and retries are left; returns the last."""
+        attempt = 0
+        while True:
+            attempt += 1
+            exchange, wait_s = self._attempt(ticket, attempt)
+            if wait_s is None:
+                self._seq += 1
+                return exchange
             log.info("asked to come back: attempt %d of %s waits %.1f s", attempt + 1, ticket.prompt.prompt_id, wait_s)
             gevent.sleep(wait_s)
 
-    def _attempt(self, ticket: Ticket, attempt: int) -> float | None:
-        """One attempt; returns how long to wait before another, None where there is no use in one."""
+    def _attempt(self, ticket: Ticket, attempt: int) -> tuple[Exchange, float | None]:
+        """One attempt; with how long to wait before another, None where there is no use in one."""
         session, health = self.session, self.session.health
         request, max_tokens = self._request(ticket)
         exchange = Exchange(ticket, self._number, self._seq, attempt, end_ns=0, max_tokens=max_tokens)
@@ -111,7 +147,7 @@ class ChatUser(User):
             wait_s = retry_after_s(reply) if reply is not None and again else None
             exchange.retried = wait_s is not None
             session.ended(exchange)
-        return wait_s
+        return exchange, wait_s
 
     def _request(self, ticket: Ticket) -> tuple[bytes, int | None]:
         """The bytes of a ticket's request, and the most tokens that it asks for."""

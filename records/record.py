@@ -91,6 +91,12 @@ class Record:
     http_status: int | None = None
     server_timings: JsonObject | None = None
     system_fingerprint: str | None = None
+    conversation: str | None = None
+    """The conversation that the request is a turn of, as it was held this once; null for a single question."""
+    turn: int | None = None
+    """Which turn of it, from 1."""
+    turns: int | None = None
+    """How many turns it was to have."""
     notes: list[str] = field(default_factory=list)
     """What the response said and the record cannot hold, one sentence each."""
     schema: int = SCHEMA_VERSION

@@ -48,6 +48,8 @@ def metric_name(metric: str) -> str:
     """The display name of a metric: ttft_ms_p50 is "TTFT p50"."""
     if metric in _NAMES:
         return _NAMES[metric]
+    if turn := re.fullmatch(r"ttft_turn_(\w+)_ms_(\w+)", metric):
+        return f"TTFT of {'the last turn' if turn[1] == 'last' else f'turn {turn[1]}'} {turn[2]}"
     name, _, suffix = metric.rpartition("_")
     name, _, scheduled = name.removesuffix("_ms").partition("_")
     return f"{name.upper()}{' from schedule' if scheduled else ''} {suffix}" if name else metric

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from records import JsonObject
 from reporting.capacity import capacity_facts, capacity_lead
+from reporting.conversations import REUSE_HEADER, REUSE_LEAD, conversation_notes, reuse_table
 from reporting.escape import markdown as md
 from reporting.escape import markdown_code
 from reporting.facts import (
@@ -61,6 +62,7 @@ def _render(view: View, rows: int) -> str:
         _speed(view, rows),
         _capacity(view, rows),
         _steps(view, rows),
+        _conversations(view, rows),
         _cancelled(view, rows),
         _answers(view, rows),
         _time(view, rows),
@@ -120,6 +122,18 @@ def _speed(view: View, rows: int) -> str:
 def _steps(view: View, rows: int) -> str:
     """Sweeps, level by level; empty without one."""
     return f"## Step by step\n\n{_speed_table(view, view.step_rows, rows)}" if view.step_rows else ""
+
+
+def _conversations(view: View, rows: int) -> str:
+    """Conversations turn by turn, and what prefixes were reused; empty without either."""
+    parts = []
+    if view.turn_rows:
+        notes = "\n".join(f"- {md(note, 300)}" for note in conversation_notes(view))
+        parts += [f"## Turns of conversations\n\n{notes}", _speed_table(view, view.turn_rows, rows)]
+    if found := reuse_table(view):
+        body = [[md(word) for word in line] for line in found]
+        parts += [f"## Reused prefixes\n\n{REUSE_LEAD}", _table(list(REUSE_HEADER), body, rows, numeric=3)]
+    return "\n\n".join(parts)
 
 
 def _capacity(view: View, rows: int) -> str:

@@ -134,6 +134,14 @@ class View:
         return [row | {"cell": f"{row['scenario']}.{row['workload']}"} for row in self.rows("steps") if _known(row)]
 
     @cached_property
+    def turn_rows(self) -> list[JsonObject]:
+        """The rows of the turns of conversations, each turn under a name of its own."""
+        rows = [
+            row | {"scenario": f"turn {row['turn']}, {row['scenario']}"} for row in self.rows("turns") if _known(row)
+        ]
+        return [row | {"cell": f"{row['scenario']}.{row['workload']}"} for row in rows]
+
+    @cached_property
     def capacity_rows(self) -> list[JsonObject]:
         """The capacity of each cell that searched one, with its ratio."""
         return [row for row in self.rows("performance") if row["metric"] in CAPACITY]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from records import ASKED_AGAIN, SCHEMA_VERSION, CellFolder, JsonObject, Phase, Record, read_json, read_json_lines
 from records.thinking import holds_thought
 from records.timing import Timing, has_gaps, in_order, known_tokens, timing, tokens_per_event
+from workloads import asked_id
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -107,14 +108,14 @@ class Capture:
 _PLAIN = (
     *("id", "worker", "user", "seq", "attempt", "workload", "prompt_id", "prompt_sha256", "sample", "phase"),
     *("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens", "token_source", "chunk_token_source"),
-    *("finish_reason", "done", "status", "http_status", "system_fingerprint"),
+    *("finish_reason", "done", "status", "http_status", "system_fingerprint", "conversation", "turn", "turns"),
 )
 _TIMES = ("scheduled_ns", "sent_ns", "end_ns", "first_token_ns", "first_answer_ns", "last_token_ns")
 _TIMINGS = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "cache_n", "queue_ms")
 MESSAGE_CHARS = 500
 """Length at which an error's message is cut: a proxy may send a whole HTML page."""
 _LATENCIES = ("ttft_ms", "ttfa_ms", "tpot_ms", "e2e_ms", "ttft_scheduled_ms", "e2e_scheduled_ms")
-_NUMBERS = ("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens")
+_NUMBERS = ("prompt_tokens", "cached_tokens", "completion_tokens", "max_tokens", "turn", "turns")
 
 
 def require_known_schema(path: Path, values: JsonObject) -> None:
@@ -191,6 +192,7 @@ def load_capture(folder: CellFolder, engine: str, number: int, *, resumable: boo
     origins = _origins(columns["worker"], columns["sent_ns"], columns["end_ns"])
     for name in _TIMES:
         frame[name.replace("_ns", "_ms")] = _relative_ms(columns[name], columns["worker"], origins)
+    frame["asked_id"] = list(map(asked_id, columns["prompt_id"], columns["turn"]))
     for name in _NUMBERS:
         frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
     for key in _TIMINGS:
@@ -280,4 +282,8 @@ def _superseded(frame: pd.DataFrame, resumable: bool) -> pd.Series[bool]:
         return cut & False
     keys = frame[["prompt_id", "sample"]].assign(warmup=frame["phase"] == Phase.WARMUP.value)
     good = keys[frame["ok"] & ~keys["warmup"]].duplicated(keep="last").reindex(frame.index, fill_value=False)
-    return cut & keys.duplicated(keep="last") | good
+    # A conversation that was cut begins again: of each, the last one that was held counts, and only as a whole.
+    held = frame["conversation"].notna() & ~keys["warmup"]
+    last = frame[held].groupby(["asked_id", "sample"])["conversation"].transform("last")
+    begun_again = frame.loc[held, "conversation"].ne(last).reindex(frame.index, fill_value=False)
+    return cut & keys.duplicated(keep="last") | good | begun_again

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 from records import JsonObject
 from scoring.captures import Capture
 from scoring.quality.accuracy import AnswersPair
@@ -20,6 +22,9 @@ class Parts:
     performance: list[JsonObject] = field(default_factory=list)
     steps: list[JsonObject] = field(default_factory=list)
     capacity: list[JsonObject] = field(default_factory=list)
+    turns: list[JsonObject] = field(default_factory=list)
+    conversations: list[JsonObject] = field(default_factory=list)
+    reuse: list[JsonObject] = field(default_factory=list)
     quality: list[JsonObject] = field(default_factory=list)
     answer_pairs: list[AnswersPair] = field(default_factory=list)
     """The pairs in `quality`, with the evidence for their verdicts."""
@@ -63,8 +68,17 @@ def request_rows(capture: Capture, figures: CellFigures) -> list[JsonObject]:
             for kind, message in zip(frame["error_kind"], frame["error_message"], strict=True)
         ],
     }
+    columns |= _reuse_columns(frame)
     head = {"engine": capture.engine, "round": capture.round, "cell": capture.cell}
     return [head | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _reuse_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Turns, reusable and cached tokens, in a cell that has such."""
+    names = {"turn": "turn", "reusable_tokens": "reusable_tokens", "cached_tokens": "found_tokens"}
+    if not frame[list(names.values())].gt(0).any(axis=None):
+        return {}
+    return {key: [None if v != v else int(v) for v in frame[name]] for key, name in names.items()}
 
 
 def gpu_series(parts: Parts) -> list[JsonObject]:

@@ -28,9 +28,11 @@ from scoring.speed.cancellation import cancellation_rows
 from scoring.speed.capacity import add_capacity, capacity_rows
 from scoring.speed.host import host_figures
 from scoring.speed.latency import CellFigures, cell_figures
+from scoring.speed.reuse import add_reuse, planned_tokens, reuse_rows
 from scoring.speed.rows import performance_rows
 from scoring.speed.series import cell_series
 from scoring.speed.steps import step_figures, step_rows
+from scoring.speed.turns import add_turn_figures, conversation_rows, turn_rows
 from scoring.speed.verdicts import TOO_FEW_ROUNDS, judge_speed
 from scoring.statistics.rounds import FEWEST_ROUNDS
 from workloads import Prompt, read_prompts
@@ -116,6 +118,9 @@ def compare_run(
         "audit": rows,
         "performance": parts.performance,
         "steps": parts.steps,
+        "turns": parts.turns,
+        "conversations": parts.conversations,
+        "reuse": parts.reuse,
         "capacity": parts.capacity,
         "cancellation": [
             row for engine, cells in parts.measured.items() for row in cancellation_rows(engine, cells, _margin(run))
@@ -141,6 +146,7 @@ def _judge(run: Run, parts: Parts) -> JsonObject:
     profiles = [run.profile, *((manifest.get("profile") or {}) for manifest in run.manifests.values())]
     sequential = any(profile.get("rounds") == "auto" for profile in profiles)
     judge_speed(parts.steps, run.baseline, margin, deciding=())
+    judge_speed(parts.turns, run.baseline, margin, deciding=())
     return {
         "speed": judge_speed(parts.performance, run.baseline, margin, _deciding(run), sequential=sequential),
         "answers": judge_answers(parts.answer_pairs),
@@ -181,6 +187,7 @@ def judged_so_far(folder: RunFolder) -> list[JsonObject]:
 def _figures(run: Run, capture: Capture) -> CellFigures:
     figures = cell_figures(capture, run.profile.get("objectives"))
     add_capacity(figures, capture)
+    add_turn_figures(figures)
     return figures
 
 
@@ -191,20 +198,26 @@ def _deciding(run: Run) -> tuple[str, ...]:
 def _add_cell(run: Run, cell: str, parts: Parts) -> None:
     section = run.cell_profile(cell)
     captured: dict[str, list[tuple[Capture, CellFigures]]] = {}
+    prompts: list[Prompt] | None = None
     for engine in run.engines:
-        captured[engine] = [_measure(run, round_, capture, parts) for round_, capture in run.captures(cell, engine)]
+        captured[engine] = []
+        for round_, capture in run.captures(cell, engine):
+            scenario, workload = _names(cell, section, [capture])
+            prompts = _prompts(run, workload) if prompts is None else prompts
+            captured[engine].append(_measure(run, round_, capture, prompts, parts))
     captures = [capture for rounds in captured.values() for capture, _ in rounds]
     scenario, workload = _names(cell, section, captures)
+    prompts = prompts or []
     compared = {e: [(c, f) for c, f in rounds if not c.disturbed] for e, rounds in captured.items()}
     figures = {e: [(c.round, f) for c, f in rounds] for e, rounds in compared.items() if rounds}
     parts.performance += performance_rows(cell, scenario, workload, figures, run.baseline)
     measured = {e: [(c.round, c.scenario, f) for c, f in rounds] for e, rounds in captured.items()}
     parts.capacity += capacity_rows(cell, workload, measured)
     parts.steps += step_rows(cell, scenario, workload, figures, run.baseline)
-    prompts = _prompts(run, workload)
+    parts.turns += turn_rows(cell, scenario, workload, figures, run.baseline)
     facts = {e: [RoundFacts(c, f) for c, f in rounds] for e, rounds in captured.items()}
     pools = {prompt.prompt_id: prompt.pool for prompt in prompts}
-    planned = {prompt.prompt_id: prompt.input_tokens for prompt in prompts if prompt.input_tokens is not None}
+    planned = planned_tokens(prompts)
     for engine in run.engines:
         baseline = facts[run.baseline] if engine != run.baseline else []
         own = run.of_engine(engine)
@@ -213,13 +226,18 @@ def _add_cell(run: Run, cell: str, parts: Parts) -> None:
         )
         parts.loads.setdefault(engine, {})[cell] = workload, [f for _, f in figures.get(engine, [])]
         parts.measured.setdefault(engine, {})[cell] = measured[engine]
+        parts.reuse += reuse_rows(cell, workload, engine, measured[engine])
+        parts.conversations += conversation_rows(cell, engine, [(number, f) for number, _, f in measured[engine]])
         if means := breakdown.cell_means([f for _, f in figures.get(engine, [])]):
             parts.means[cell, workload, engine] = means
     texts = {engine: [capture for capture, _ in rounds] for engine, rounds in captured.items()}
     _answers(run, cell, scenario, workload, texts, prompts, parts)
 
 
-def _measure(run: Run, round_: Round, capture: Capture, parts: Parts) -> tuple[Capture, CellFigures]:
+def _measure(
+    run: Run, round_: Round, capture: Capture, prompts: list[Prompt], parts: Parts
+) -> tuple[Capture, CellFigures]:
+    add_reuse(capture, prompts)
     figures = _figures(run, capture)
     figures.steps = step_figures(capture, run.profile.get("objectives"))
     gpu.add_gpu_figures(figures, gpu.cell_samples(capture, parts.gpu.get(round_.engine, {}).get(round_.number, [])))

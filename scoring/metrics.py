@@ -13,11 +13,24 @@ DECIDING = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 
 RATES = ("output_tok_s", "output_tok_s_whole", "requests_s", "goodput_s", "prefill_tok_s")
 LATENCIES = ("ttft_ms", "ttfa_ms", "ttft_scheduled_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms", "e2e_scheduled_ms")
+TURNS: dict[str, int | None] = {
+    **{f"ttft_turn_{turn}_ms": turn for turn in (1, 2, 5, 10, 20)},
+    "ttft_turn_last_ms": None,
+}
+"""TTFT of single turns of conversations, by name, with the turn; None for each conversation's last."""
 SUFFIXES = ("p50", "p90", "p95", "p99", "mean")
 MACHINE = ("joules_per_token", "peak_vram_mib")
 CAPACITY = ("capacity_users", "capacity_requests_s")
 """The highest level of load that met the objectives: the only figures of a cell that searched one."""
-METRICS = (*RATES, *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES), *MACHINE, *CAPACITY)
+TURN_METRICS = tuple(f"{name}_p50" for name in TURNS)
+"""Of conversations only."""
+METRICS = (
+    *RATES,
+    *(f"{name}_{suffix}" for name in LATENCIES for suffix in SUFFIXES),
+    *TURN_METRICS,
+    *MACHINE,
+    *CAPACITY,
+)
 
 UNITS = {
     "capacity_users": ("users", "higher"),

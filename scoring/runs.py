@@ -102,8 +102,13 @@ class Run:
     def asks_all(self, cell: str) -> bool:
         """Whether the cell asks every prompt of its workload once (for each sample), and so can be resumed."""
         section = self.cell_profile(cell)
-        limited = section.get("requests") or section.get("duration_s") or section.get("scenario") == "capacity"
+        limited = any(section.get(key) for key in ("requests", "conversations", "duration_s"))
+        limited = limited or section.get("scenario") == "capacity"
         return bool(section) and not limited
+
+
+ASKED_KEYS = ("requests", "conversations", "duration_s", "samples", "max_tokens", "users")
+"""What scenario.json says was asked, as far as it is a key of a profile's cell."""
 
 
 def profile_cells(profile: JsonObject) -> list[JsonObject]:
@@ -167,7 +172,7 @@ def _plain_run(folder: RunFolder) -> Run:
     number = int(scenario.get("round") or 1)
     asked = scenario.get("asked") or {}
     names = {"scenario": scenario["scenario"], "workload": scenario["workload"], "name": cell}
-    section = names | {key: asked.get(key) for key in ("requests", "duration_s", "samples", "max_tokens", "users")}
+    section = names | {key: asked.get(key) for key in ASKED_KEYS}
     profile = {"name": "plain locust", "baseline": engine, "engines": [{"name": engine}], "cells": [section]}
     round_folder = PlainRound(folder.path, engine, number, cell)
     manifest: JsonObject = {"profile": profile, "plain_capture": True}

@@ -14,7 +14,7 @@ from pathlib import Path
 from workloads import tasks
 from workloads.choice_sets import read_choice_file
 from workloads.problem_sets import TaskError, default_data_dir
-from workloads.prompts import MEASURE, WARMUP, Message, Prompt, read_prompts, to_lines, write_prompts
+from workloads.prompts import MEASURE, WARMUP, Message, Prompt, asked_id, read_prompts, to_lines, turn_id, write_prompts
 from workloads.subsets import subset, subset_label
 from workloads.task import INSTRUCTION, Options, Task, warmup_problems
 
@@ -28,12 +28,14 @@ __all__ = [
     "Prompt",
     "Task",
     "TaskError",
+    "asked_id",
     "default_data_dir",
     "load_prompts",
     "read_prompts",
     "subset",
     "subset_label",
     "to_lines",
+    "turn_id",
     "write_prompts",
 ]
 
@@ -63,7 +65,7 @@ def load_prompts(
     """The prompts of a workload, measured ones first, then the warm-up pool (which every workload has).
 
     Args:
-        workload: a task of `TASKS`, or the path of a JSONL file.
+        workload: a task of `TASKS`, or the path of a JSONL (or ShareGPT) file.
         seed: what perf prompts are drawn from, and choices shuffled by; nothing else depends on it.
         data_dir: where `fetch` put the public sets; default `workloads.default_data_dir()`.
         few_shot: how many worked examples of our own come before each problem of a graded task.

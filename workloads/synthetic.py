@@ -16,6 +16,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
+from workloads.conversations import Turn, drawn_seconds
 from workloads.prompts import MEASURE, WARMUP, Prompt
 
 Distribution = Literal["normal", "uniform", "lognormal"]
@@ -58,11 +59,15 @@ _WORDS = _OPENING_WORDS + _OTHER.split()
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long prompts and answers are, in tokens.
+    """How long prompts and answers are, in tokens; with more than one turn they are conversations.
 
     A standard deviation of 0 makes all the same; else lengths are drawn: `normal`, `uniform` (over mean +- sqrt(3) sd)
-    or `lognormal`, all with that mean and deviation, and at least 1. Each prompt begins with one of `prefix_groups`
-    prefixes of `prefix_tokens`, which count as part of its length, and has at least two further tokens.
+    or `lognormal`, all with that mean and deviation, and at least 1. A share `prefix_share` of the prompts begins with
+    one of `prefix_groups` prefixes of `prefix_tokens`, which count as part of its length; each has at least two further
+    tokens.
+
+    Of a conversation, `input_tokens` are those of each question (of the first with its prefix), and `output_tokens`
+    those of each answer, also of the fixed ones that it goes on with. Numbers of turns and think times are drawn too.
     """
 
     input_tokens: int
@@ -72,18 +77,38 @@ class Lengths:
     distribution: Distribution = "normal"
     prefix_tokens: int = 0
     prefix_groups: int = 1
+    prefix_share: float = 1.0
+    turns: int = 1
+    turns_sd: float = 0.0
+    think_s: float = 0.0
+    think_sd: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the numbers against each other.
 
         Raises:
-            ValueError: a prefix that leaves a prompt fewer than two tokens, or a deviation of answers without a mean.
+            ValueError: a prefix that leaves a prompt fewer than two tokens, or a key without the one that it needs.
         """
         if self.prefix_tokens + 2 > self.input_tokens:
             room = f"a prompt of {self.input_tokens} tokens"
             raise ValueError(f"prefix_tokens {self.prefix_tokens} leaves {room} fewer than two of its own")
         if self.output_sd and self.output_tokens is None:
             raise ValueError("output_sd needs output_tokens")
+        if self.turns > 1 and self.output_tokens is None:
+            raise ValueError("turns needs output_tokens, the length of the answers that a conversation goes on with")
+        for name in ("turns_sd", "think_s", "think_sd"):
+            if getattr(self, name) and self.turns == 1:
+                raise ValueError(f"{name} needs turns, at least 2")
+        if self.think_sd and not self.think_s:
+            raise ValueError("think_sd needs think_s")
+        if self.prefix_share < 1 and not self.prefix_tokens:
+            raise ValueError("prefix_share needs prefix_tokens")
+
+    @property
+    def tokens(self) -> int:
+        """Planned tokens of a prompt, or of all that is said in a conversation, on average."""
+        answers = self.output_tokens or 0
+        return self.input_tokens if self.turns == 1 else self.turns * (self.input_tokens + answers)
 
 
 def synthetic_prompts(name: str, lengths: Lengths, *, seed: int, count: int, warmup: int) -> list[Prompt]:
@@ -104,22 +129,56 @@ def synthetic_prompts(name: str, lengths: Lengths, *, seed: int, count: int, war
 
 def _pool(name: str, pool: str, lengths: Lengths, seed: int, count: int) -> list[Prompt]:
     # Generators of their own, so that the first n prompts are the same however many are asked.
-    words, sizes, order = (_generator(name, pool, seed, use) for use in ("words", "sizes", "order"))
+    words, sizes, order, sharing, talk = (
+        _generator(name, pool, seed, use) for use in ("words", "sizes", "order", "sharing", "talk")
+    )
     prefixes = [_prefix(_generator(name, seed, n), lengths.prefix_tokens) for n in range(lengths.prefix_groups)]
     prompts = []
+    shared = 0
     for number, opening in enumerate(_openings(order, pool, count)):
         size = _drawn(sizes, lengths.input_tokens, lengths.input_sd, lengths.distribution)
         size = max(size, lengths.prefix_tokens + 2)
         most = lengths.output_tokens
         answer = None if most is None else _drawn(sizes, most, lengths.output_sd, lengths.distribution)
-        own = size - lengths.prefix_tokens
-        text = [*prefixes[number % lengths.prefix_groups], *opening, *words.choices(_WORDS, k=own - 2)]
-        message = {"role": "user", "content": " ".join(text)}
+        group = None
+        if lengths.prefix_tokens and (lengths.prefix_share == 1 or sharing.random() < lengths.prefix_share):
+            group, shared = shared % lengths.prefix_groups, shared + 1
+        prefix = [] if group is None else prefixes[group]
+        text = " ".join([*prefix, *opening, *words.choices(_WORDS, k=size - len(prefix) - 2)])
         label = name if pool == MEASURE else f"{name}-{pool}"
         prompts.append(
-            Prompt(f"{label}-{number + 1:04d}", (message,), None, "synthetic", pool, answer, input_tokens=size)
+            Prompt(
+                f"{label}-{number + 1:04d}",
+                ({"role": "user", "content": text},),
+                None,
+                "synthetic",
+                pool,
+                answer,
+                input_tokens=size,
+                turns=_turns(talk, lengths, text, size, answer) if answer and lengths.turns > 1 else (),
+                prefix_group=group,
+                prefix_tokens=None if group is None else lengths.prefix_tokens,
+            )
         )
     return prompts
+
+
+def _turns(r: random.Random, lengths: Lengths, first: str, size: int, answer: int) -> tuple[Turn, ...]:
+    """A conversation that begins with a question of `size` tokens, whose answer has `answer`."""
+    number = _drawn(r, lengths.turns, lengths.turns_sd, lengths.distribution)
+    question, total, turns = first, size, list[Turn]()
+    for place in range(number):
+        think_s = drawn_seconds(r.gauss(0, 1), lengths.think_s, lengths.think_sd) if place else 0.0
+        turns.append(Turn(question, _text(r, answer), think_s, answer, total))
+        own = _drawn(r, lengths.input_tokens - lengths.prefix_tokens, lengths.input_sd, lengths.distribution)
+        question, total = _text(r, own), total + answer + own
+        answer = _drawn(r, lengths.output_tokens or answer, lengths.output_sd, lengths.distribution)
+    return tuple(turns)
+
+
+def _text(r: random.Random, tokens: int) -> str:
+    """So many words, the first one of those that are one token without a blank before them, too."""
+    return " ".join(_prefix(r, tokens))
 
 
 def _openings(r: random.Random, pool: str, count: int) -> list[tuple[str, str]]:

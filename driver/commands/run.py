@@ -102,15 +102,22 @@ def plan_text(profile: Profile, out: Path) -> str:
         slots = f", {count(engine.slots, 'slot')}" if engine.slots else ""
         lines.append(f"{number}. {engine.name} round {round_.number}: {engine.kind}{slots}")
         for cell in round_.cells:
-            asked = cell.requests or workloads[cell.workload_name].measured * cell.samples
-            amount = f"{cell.duration_s:g} s" if cell.duration_s else count(asked, "request")
+            workload = workloads[cell.workload_name]
+            asked = cell.asked or workload.measured * cell.samples
+            amount = count(asked, "conversation" if workload.has_conversations else "request")
+            amount = f"{cell.duration_s:g} s" if cell.duration_s else amount
             amount = "as long as the search takes" if cell.searches_capacity else amount
             fixed = "exactly" if cell.fixed_length else "at most"
             length = (
                 f"{fixed} {cell.max_tokens} tokens each" if cell.max_tokens else "each with its own limit of tokens"
             )
             lines.append(f"   {cell.label}: {amount} (+{cell.warmup} warm-up), {length}")
-    guess = estimate(profile, {name: workload.measured for name, workload in workloads.items()}, earlier_runs(out))
+    guess = estimate(
+        profile,
+        {name: workload.measured for name, workload in workloads.items()},
+        earlier_runs(out),
+        requests_each={name: workload.requests_each for name, workload in workloads.items()},
+    )
     minutes = round(guess.seconds / 60)
     lines.append(f"about {count(max(1, minutes), 'minute')} ({guess.basis})")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ LOCUSTFILES = Path(__file__).resolve().parents[2] / "locustfiles"
 
 Options = dict[str, str | int | float | bool]
 
-OF_A_CELL = frozenset({"ca", "drain_timeout", "retries", "cancel_share", "cancel_after_tokens", *OF_KIND})
+OF_A_CELL = frozenset({"ca", "carry", "drain_timeout", "retries", "cancel_share", "cancel_after_tokens", *OF_KIND})
 """The options of a scenario that are not keys of a cell or of a profile."""
 
 CAPACITY_KIND = "capacity"

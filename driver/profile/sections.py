@@ -27,6 +27,7 @@ from nightly.gate_rules import DEFAULT_BASELINE, check_metrics, parse_choice
 from records import cell_name, workload_name
 from records.headers import check_headers
 from scoring.metrics import CAPACITY, DECIDING
+from workloads.conversations import LONGEST_THINK_S
 from workloads.synthetic import MOST_TOKENS, Distribution, Lengths
 from workloads.traces import TraceFormat
 
@@ -155,6 +156,16 @@ class Synthetic(Section):
     """Length of the prefix that the prompts of a group share."""
     prefix_groups: Positive = 1
     """Number of different prefixes; prompts take them in turn."""
+    prefix_share: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    """Share of the prompts that begin with one of the prefixes."""
+    turns: Positive = 1
+    """Turns of a conversation, on average; 1: single questions. input_tokens are those of each question."""
+    turns_sd: Annotated[Number, Field(ge=0)] = 0.0
+    """Standard deviation of the number of turns."""
+    think_s: Annotated[Number, Field(ge=0, le=LONGEST_THINK_S)] = 0.0
+    """Seconds from an answer to the next turn, on average."""
+    think_sd: Annotated[Number, Field(ge=0)] = 0.0
+    """Standard deviation of these seconds, which are log-normal."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -218,6 +229,8 @@ class Cell(Section):
     """Name and folder of the cell; null: <scenario>.<workload>."""
     requests: Count | None = None
     """Measured requests; null: each prompt once."""
+    conversations: Count | None = None
+    """Measured conversations, where the workload is of such; null: each once."""
     duration_s: Seconds | None = None
     """Seconds in which measured requests may begin; null: no limit."""
     warmup: Count = 0
@@ -269,7 +282,7 @@ class Cell(Section):
     @model_validator(mode="after")
     def _capacity_ends_by_itself(self) -> Self:
         if self.searches_capacity:
-            for key in ("requests", "duration_s"):
+            for key in ("requests", "conversations", "duration_s"):
                 if getattr(self, key):
                     raise ValueError(f"{key}: capacity measures each level for as long as it needs; leave it out")
             if self.samples != 1:
@@ -284,12 +297,17 @@ class Cell(Section):
     @property
     def asks_each_once(self) -> bool:
         """Whether it asks each prompt of its workload once (per sample), and so can be resumed."""
-        return not (self.requests or self.duration_s or self.searches_capacity or self.replays)
+        return not (self.asked or self.duration_s or self.searches_capacity or self.replays)
 
     @property
     def replays(self) -> bool:
         """Whether it sends the requests of a trace at their times; cut, it starts again as a whole."""
         return self.options.get("arrivals") == TRACE
+
+    @property
+    def asked(self) -> int | None:
+        """How many requests, or conversations, are asked for; None where no number is."""
+        return self.conversations or self.requests
 
     @property
     def label(self) -> str:

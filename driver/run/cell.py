@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from driver.run.plan import EngineRound
 from driver.run.progress import Display
 from engines import Engine, RunningEngine
 from records import ASKED_AGAIN, CellFolder, RoundFolder, RunFolder, read_records
-from workloads import Prompt
+from workloads import Prompt, asked_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def run_cell(living: LivingEngine, cell: Cell) -> bool:
         keep_raw=living.keep_raw,
     )
     label = f"{section.name} r{living.planned.number} {cell.label}"
-    total = None if cell.duration_s or cell.searches_capacity else cell.requests or remaining or None
+    total = None if cell.duration_s or cell.searches_capacity else remaining or None
     with (
         around(living.profile.hooks, _hook_target(living, cell, folder), living.display),
         living.display.cell(label, total, folder.requests, seen=resumed) as shown,
@@ -121,11 +122,13 @@ def _is_gone(engine: Engine, folder: CellFolder, result: LoadResult) -> bool:
 
 
 def _prompts(workload: Path, folder: CellFolder, cell: Cell, *, resumed: bool) -> tuple[Path, int]:
-    """The file of the prompts to ask, and the number of measured requests if each of them is asked once per sample."""
+    """The file of the prompts to ask, and the number of measured requests, of which each turn is one."""
     prompts = tasks.read_prompts(workload)
     if resumed:
         prompts = missing_prompts(folder, prompts, cell.samples)
-    remaining = sum(prompt.pool == "measure" for prompt in prompts) * cell.samples
+    turns = [len(prompt.turns) or 1 for prompt in prompts if prompt.pool == "measure"]
+    asked = itertools.islice(itertools.cycle(turns), cell.asked) if cell.asked and turns else turns * cell.samples
+    remaining = sum(asked)
     if not resumed:
         return workload, remaining
     missing = folder.path / "prompts.missing.jsonl"
@@ -137,13 +140,14 @@ def missing_prompts(folder: CellFolder, prompts: Iterable[Prompt], samples: int)
     """Prompts of an interrupted quality cell that still need an answer, and all warm-up prompts.
 
     An error from the engine counts as an answer. A request that was cut by the end of the run, the engine or the
-    connection is sent again.
+    connection is sent again. A conversation that has not come to its last turn, nor to an error, begins again.
     """
     answered: dict[str, set[int]] = {}
     if folder.requests.exists():
         for record in read_records(folder.requests):
-            if record.measured and (not record.failed or (record.error or {}).get("kind") not in ASKED_AGAIN):
-                answered.setdefault(record.prompt_id, set()).add(record.sample)
+            counts = record.measured and (not record.failed or (record.error or {}).get("kind") not in ASKED_AGAIN)
+            if counts and (record.failed or record.turn == record.turns):
+                answered.setdefault(asked_id(record.prompt_id, record.turn), set()).add(record.sample)
     return [
         prompt for prompt in prompts if prompt.pool == "warmup" or len(answered.get(prompt.prompt_id, set())) < samples
     ]

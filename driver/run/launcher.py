@@ -132,6 +132,7 @@ class Load:
             "round": self.round,
             "seed": self.seed,
             "requests": cell.requests or 0,
+            "conversations": cell.conversations or 0,
             "duration": cell.duration_s,
             "warmup": cell.warmup,
             "samples": cell.samples,

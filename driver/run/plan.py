@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,13 +67,20 @@ class Estimate:
     basis: str
 
 
-def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) -> Estimate:
+def estimate(
+    profile: Profile,
+    sizes: Mapping[str, int],
+    earlier: list[RunFolder],
+    *,
+    requests_each: Mapping[str, float] = {},
+) -> Estimate:
     """Estimate a run's length from the newest complete run of the same profile name, else from a stated assumption.
 
     Args:
         profile: the profile of the run.
         sizes: measured prompts of each workload.
         earlier: run folders in which to look for an earlier run, newest first.
+        requests_each: requests that a prompt of each workload makes on average, where that is not 1.
     """
     for folder in earlier:
         seconds = _took(folder, profile.name)
@@ -85,7 +92,8 @@ def estimate(profile: Profile, sizes: dict[str, int], earlier: list[RunFolder]) 
     for round_ in engine_rounds(profile):
         seconds += ASSUMED_START_S
         for cell in round_.cells:
-            requests = (cell.requests or sizes.get(cell.workload_name, 0) * cell.samples) + cell.warmup
+            prompts = (cell.asked or sizes.get(cell.workload_name, 0) * cell.samples) + cell.warmup
+            requests = prompts * requests_each.get(cell.workload_name, 1.0)
             if cell.searches_capacity:
                 seconds += float(cell.options.get("time_limit") or ASSUMED_SEARCH_S)
                 continue

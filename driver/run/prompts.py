@@ -9,14 +9,16 @@ from typing import Any
 
 import workloads as tasks
 from driver.errors import BenchError, ExitCode
-from driver.profile.read import Profile, WorkloadSection
+from driver.profile.read import Cell, Profile, WorkloadSection
 from driver.profile.sections import TraceSection
 from engines.files import sha256
 from records import RunFolder
 from records.endpoint import CHAT
 from records.files import read_json_lines
 from scoring.answers.graders import check_gradable
+from workloads.conversations import FIXED
 from workloads.problem_sets import fetch_note
+from workloads.prompts import conversations_fit
 from workloads.synthetic import synthetic_prompts
 from workloads.trace_prompts import recorded_prompts, trace_prompts
 from workloads.traces import read_trace
@@ -34,8 +36,9 @@ CAPACITY_PROMPTS = 2048
 class Workload:
     """The prompts of one workload, and its description for the manifest.
 
-    `described` is {"sha256": of its file, "n": measured prompts, "warmup": warm-up prompts, "subset": as text,
-    "few_shot": worked examples before each problem, "source": its origin, or None}.
+    `described` is {"sha256": of its file, "n": measured prompts (conversations), "warmup": warm-up prompts, "subset":
+    as text, "few_shot": worked examples before each problem, "source": its origin, or None}, and "turns", those of all
+    measured conversations, where it has such.
     """
 
     prompts: tuple[tasks.Prompt, ...]
@@ -45,6 +48,15 @@ class Workload:
     def measured(self) -> int:
         n: int = self.described["n"]
         return n
+
+    @property
+    def has_conversations(self) -> bool:
+        return "turns" in self.described
+
+    @property
+    def requests_each(self) -> float:
+        """Requests that a prompt makes: 1, or the mean number of turns."""
+        return float(self.described.get("turns", self.measured)) / max(self.measured, 1)
 
 
 def load_workloads(profile: Profile) -> dict[str, Workload]:
@@ -63,7 +75,21 @@ def load_workloads(profile: Profile) -> dict[str, Workload]:
                 f'cell {cell.label}: tools are a chat\'s; set endpoint = "chat" in [workloads.{cell.workload}]',
                 ExitCode.USAGE,
             )
+        _check_conversations(cell, loaded[cell.workload_name])
     return loaded
+
+
+def _check_conversations(cell: Cell, workload: Workload) -> None:
+    """Look at whether a cell counts what its workload has.
+
+    Raises:
+        BenchError: it does not, or a conversation cannot go on (exit code 2).
+    """
+    carry = str(cell.options.get("carry", FIXED))
+    try:
+        conversations_fit(workload.prompts, cell.requests or 0, cell.conversations or 0, carry)
+    except ValueError as error:
+        raise BenchError(f"cell {cell.label}: {error}", ExitCode.USAGE) from None
 
 
 def write_workloads(folder: RunFolder, workloads: dict[str, Workload]) -> None:
@@ -102,6 +128,8 @@ def load_workload(profile: Profile, workload: str) -> Workload:
         "few_shot": section.few_shot,
         "source": _origin(section.trace.file if section.trace else source),
     }
+    if turns := sum(len(prompt.turns) for prompt in prompts if prompt.pool == "measure"):
+        described["turns"] = turns
     return Workload(tuple(prompts), described)
 
 
@@ -113,7 +141,7 @@ def _prompts(profile: Profile, workload: str, section: WorkloadSection, source: 
     if section.synthetic is None:
         return tasks.load_prompts(source, seed=profile.seed, few_shot=section.few_shot, count=most)
     lengths = section.synthetic.lengths()
-    count = most or max(FEWEST_SYNTHETIC, min(MOST_ASKED, SYNTHETIC_TOKENS // lengths.input_tokens))
+    count = most or max(FEWEST_SYNTHETIC, min(MOST_ASKED, SYNTHETIC_TOKENS // lengths.tokens))
     warmup = max(cell.warmup for cell in profile.cells if cell.workload == workload)
     try:
         return synthetic_prompts(workload, lengths, seed=profile.seed, count=count, warmup=max(warmup, 1))
@@ -148,7 +176,7 @@ def workload_of(requests: Path) -> str:
 def _most_asked(profile: Profile, workload: str) -> int | None:
     """The most requests that a cell asks of a workload, so that no generated prompt is asked twice."""
     asking = [cell for cell in profile.cells if cell.workload == workload]
-    most = max(CAPACITY_PROMPTS if cell.searches_capacity else cell.requests or 0 for cell in asking)
+    most = max(CAPACITY_PROMPTS if cell.searches_capacity else cell.asked or 0 for cell in asking)
     return most if most > MOST_ASKED else None
 
 

@@ -11,6 +11,7 @@ from locust.runners import MasterRunner
 
 from load import hooks
 from load.capture import Capture, CaptureError
+from load.conversation import admitted, check_conversations
 from load.distributed.join import JoinGuard
 from load.distributed.messages import (
     DRAIN,
@@ -32,7 +33,7 @@ from load.schedule.capacity import Director, director
 from load.state import state_of
 from records import Phase, Record
 from records.exit_codes import ExitCode
-from workloads import TaskError, load_prompts
+from workloads import Prompt, TaskError, load_prompts
 
 log = logging.getLogger("enginebench")
 
@@ -133,14 +134,16 @@ def _refuse_idle_workers(workers: int, users: int, options: Any) -> None:
     if users < workers:
         amount = f"{users} user{'s' * (users != 1)}"
         raise UsageError(f"--users: {amount} for {workers} workers; each needs one: start fewer workers")
-    prompts = _measured_prompts(options)
+    prompts = len(_measured_prompts(options))
     if prompts < workers:
         amount = f"{prompts} prompt{'s' * (prompts != 1)}"
         raise UsageError(f"--prompts: {amount} for {workers} workers; each needs one: start fewer workers")
 
 
-def _measured_prompts(options: Any) -> int:
-    return sum(prompt.pool != Phase.WARMUP for prompt in load_prompts(options.prompts, seed=options.seed))
+def _measured_prompts(options: Any) -> list[Prompt]:
+    prompts = load_prompts(options.prompts, seed=options.seed)
+    check_conversations(options, prompts)
+    return [prompt for prompt in prompts if prompt.pool != Phase.WARMUP]
 
 
 def _deal(environment: Any, clients: list[str]) -> None:
@@ -250,11 +253,11 @@ def finish(environment: Any) -> None:
     if progress is None:
         return
     owes_no_number = options.duration or progress.director
-    requests = options.requests or (None if owes_no_number else _measured_prompts(options) * options.samples)
+    owed = admitted(options) or (None if owes_no_number else len(_measured_prompts(options)) * options.samples)
     fields = distributed_fields(
         [end for _, end in sorted(progress.ends.items())],
         users=progress.users,
-        requests=requests,
+        admitted=owed,
         started_utc=progress.started_utc,
         reason=progress.incomplete_reason(environment.runner.target_user_count),
         capacity=progress.director.summary() if progress.director else None,

@@ -13,6 +13,7 @@ import gevent
 from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 
+from load.conversation import admitted
 from load.options import TRACE
 from load.schedule.capacity import CapacitySteps
 from load.schedule.sweep import Step, Steps, Sweep
@@ -24,7 +25,10 @@ ALL_ADMITTED = "all admitted"
 
 
 class Admission:
-    """Hands out tickets to users, each of which is given back with `done()`."""
+    """Hands out tickets to users, each of which is given back with `done()`.
+
+    A ticket is for one request, or for one conversation with all its turns.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,8 @@ class Admission:
         self._go.set()
         self._on_warm: Callable[[], None] | None = None
         self._stopping = Event()
+        self.cut = Event()
+        """Set where the test ends before all was asked: conversations then end with the turn in flight."""
         self._arrived = 0
         self._turn = BoundedSemaphore(1)
         self._source: Iterator[tuple[Prompt, int]] = iter(())
@@ -63,16 +69,16 @@ class Admission:
 
     @property
     def limit(self) -> int | None:
-        """Measured requests that this process owes (in a sweep: each step); None where only the clock ends it."""
-        if self._options.requests:
-            return self._shard.share(self._options.requests)
+        """Measured tickets that this process owes (in a sweep: each step); None where only the clock ends it."""
+        if number := admitted(self._options):
+            return self._shard.share(number)
         if self._options.duration or self._kind == "capacity":
             return None
         return len(self._prompts.measured) * (1 if self.sweep else self._options.samples)
 
     @property
     def owed(self) -> int | None:
-        """All measured requests that this process owed by now; None where only the clock ends it."""
+        """All measured tickets that this process owed by now; None where only the clock ends it."""
         limit = self.limit
         return limit if limit is None or self.sweep is None else limit * self.sweep.begun
 
@@ -162,6 +168,7 @@ class Admission:
         """Admit nothing more. The first reason other than the regular end stays."""
         if reason != ALL_ADMITTED and self.stop_reason is None:
             self.stop_reason = reason
+            self.cut.set()
         if not self.closed:
             self.closed = True
             self.measure_end_ns = time.monotonic_ns()
@@ -201,7 +208,7 @@ class Admission:
         if self.measure_start_ns is None and not self.closed:
             self._on_measure()
             self.measure_start_ns = time.monotonic_ns()
-            once = not self._options.requests and not self._options.duration and not self.sweep
+            once = not admitted(self._options) and not self._options.duration and not self.sweep
             self._source = self._prompts.once(self._options.samples) if once else self._prompts.forever()
             if self.sweep:
                 self._start_step(self.sweep)

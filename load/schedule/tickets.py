@@ -7,13 +7,16 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from load.conversation import Place
 from records import Phase
 from workloads import Prompt
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The right to send one request. `due_ns` is monotonic, and None in a closed loop (send at once).
+    """The right to send one request, or to hold one conversation, whose turns get tickets with a `place` of it.
+
+    `due_ns` is monotonic, and None in a closed loop (send at once).
 
     `level` is the number of the level of a capacity search that the request is evidence on, None for none.
     """
@@ -23,6 +26,12 @@ class Ticket:
     phase: Phase
     due_ns: int | None = None
     level: int | None = None
+    place: Place | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no further turn comes after it."""
+        return self.place is None or self.place.is_last
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from reporting.charts.distributions import distributions
 from reporting.charts.load import gpu, load
 from reporting.charts.pareto import pareto
 from reporting.charts.results import accuracy, ratio_trend, scaling
+from reporting.charts.turns import reuse, turns
+from reporting.conversations import REUSE_HEADER, REUSE_LEAD, conversation_notes, reuse_table
 from reporting.escape import one_line, visible
 from reporting.facts import (
     CANCELLATION_LEAD,
@@ -78,6 +80,11 @@ def html(comparison: JsonObject) -> str:
         cards=cards(view),
         speed=SpeedTable.make(view, view.lead_rows),
         steps=SpeedTable.make(view, view.step_rows),
+        turns=SpeedTable.make(view, view.turn_rows),
+        conversations=conversation_notes(view),
+        reuse_header=REUSE_HEADER,
+        reuse_lead=REUSE_LEAD,
+        reuse=reuse_table(view),
         other_speed=SpeedTable.make(view, view.other_rows),
         groups=_chart_groups(view),
         problems=problems(view),
@@ -159,6 +166,12 @@ def _chart_groups(view: View) -> list[Group]:
             "Speed for one user and for all",
             "Each level of load is a point: further right is faster for one user, further up for all together.",
             pareto(draw),
+        ),
+        Group(
+            "Conversations and reused prefixes",
+            "Late turns have long prompts: where an engine finds their beginning in its cache, TTFT hardly grows.",
+            [*turns(draw), *reuse(draw)],
+            pairs=True,
         ),
         Group(
             "Ratio by round",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # Importing a group of checks registers them; the order here is the order of the audit's rows.
 import scoring.audit.answers
+import scoring.audit.cache
 import scoring.audit.engine
 import scoring.audit.host
 import scoring.audit.load

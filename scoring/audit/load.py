@@ -69,22 +69,25 @@ def complete(facts: CellFacts) -> Finding:
         if scenario.get("complete") is not True:
             return failed(f"the load did not end as asked: {scenario.get('incomplete_reason') or 'cut off'}")
         # A retry after HTTP 429 or 503 is no further request.
-        measured = int((round_.figures.measured["attempt"] == 1).sum())
+        first = round_.figures.measured[round_.figures.measured["attempt"] == 1]
+        measured = int((~first["turn"].gt(1)).sum())
+        what = "conversation" if first["turn"].notna().any() else "measured request"
         if facts.run.asks_all(facts.cell):
             # In a resumed cell the load process counts only its own part.
             samples = int(facts.section.get("samples") or 1)
             expected = samples * sum(pool == "measure" for pool in facts.prompts.values())
-            have = len(round_.figures.measured[["prompt_id", "sample"]].drop_duplicates())
+            have = len(round_.figures.measured[["asked_id", "sample"]].drop_duplicates())
             each = "" if samples == 1 else f" and samples ({samples} of each)"
-            what = f"{count(expected, 'prompt')}{each}"
+            prompts = f"{count(expected, 'prompt')}{each}"
             if have < expected:
-                return failed(f"{have:,} of {what} in the records")
-            return passed(f"all {what}, ended as asked" if expected > 1 else f"{what}, ended as asked")
-        wanted_n = facts.section.get("requests") or round_.capture.asked.get("requests")
+                return failed(f"{have:,} of {prompts} in the records")
+            return passed(f"all {prompts}, ended as asked" if expected > 1 else f"{prompts}, ended as asked")
+        asked = {**round_.capture.asked, **{key: value for key, value in facts.section.items() if value}}
+        wanted_n = asked.get("conversations") or asked.get("requests")
         by_time = round_.capture.asked.get("duration_s") or round_.capture.scenario.get("steps")
         if wanted_n and not by_time and measured != wanted_n:
-            return failed(f"{count(measured, 'measured request')} in the records; the profile asks for {wanted_n:,}")
-        return passed(f"{count(measured, 'measured request')}, ended as asked")
+            return failed(f"{count(measured, what)} in the records; the profile asks for {wanted_n:,}")
+        return passed(f"{count(measured, what)}, ended as asked")
 
     return facts.each(check)
 
@@ -154,7 +157,9 @@ def concurrency(facts: CellFacts) -> Finding:
                 f"{evidence}; the load paused {count(len(steady.pauses_ms), 'time')}, up to {longest:.1f} s (resumed?)"
             )
         mean = steady.mean_in_flight or 0.0
-        if mean < AT_ASKED_FAIL * steady.asked:
+        if round_.figures.measured["turn"].notna().any():
+            evidence = f"{evidence}; held are conversations, and {mean:.2f} requests were in flight on average"
+        elif mean < AT_ASKED_FAIL * steady.asked:
             return warned(
                 f"{evidence}; {mean:.2f} on average: requests are so short that the client's pauses between them matter"
             )
@@ -256,6 +261,10 @@ def no_drift(facts: CellFacts) -> Finding:
             return not_applicable("the load itself changes by plan")
         good = round_.figures.good
         good = good[good["tpot_ms"].gt(0)].sort_values("sent_ms")
+        if good["turn"].notna().any():
+            # Late turns are slower, since their prompts are longer: each is held against its like.
+            of_turn = good.groupby("turn")["tpot_ms"].transform("median")
+            good = good.assign(tpot_ms=good["tpot_ms"] / of_turn)
         if len(good) < DRIFT_FROM:
             return not_applicable(f"{count(len(good), 'request is', 'requests are')} too few to judge a drift")
         third = len(good) // 3

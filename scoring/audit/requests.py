@@ -99,10 +99,10 @@ def same_load(facts: CellFacts) -> Finding:
     if facts.is_baseline or not facts.baseline or not facts.rounds:
         return not_applicable("compared with the baseline, for the candidates")
     keys: tuple[str, ...] = ("shape", "users", "rate", "arrivals", "burstiness", "steps", "duration_s")
-    keys += ("max_tokens", "fixed_length", "samples")
+    keys += ("max_tokens", "fixed_length", "samples", "carry")
     if not facts.run.asks_all(facts.cell):
         # A resumed cell asks fewer requests in its last part.
-        keys += ("requests", "warmup")
+        keys += ("requests", "conversations", "warmup")
     base = facts.baseline[0].capture.asked
     for round_ in facts.rounds:
         for key in keys:
@@ -173,15 +173,21 @@ def prompts_as_planned(facts: CellFacts) -> Finding:
     if not facts.planned:
         return not_applicable("no length was planned")
     added: Counter[int] = Counter()
+    by_turn: dict[float, Counter[int]] = {}
     for round_ in facts.rounds:
+        if round_.capture.asked.get("carry") == "real":
+            return not_applicable("the model's own answers are carried on, of which no length was planned")
         good = round_.figures.good
-        for prompt_id, tokens in zip(good["prompt_id"], good["prompt_tokens"], strict=True):
+        turns = good["turn"].fillna(1)
+        for prompt_id, turn, tokens in zip(good["prompt_id"], turns, good["prompt_tokens"], strict=True):
             if prompt_id in facts.planned and not math.isnan(tokens):
                 added[int(tokens) - facts.planned[prompt_id]] += 1
+                by_turn.setdefault(turn, Counter())[int(tokens) - facts.planned[prompt_id]] += 1
     if not added:
         return unknown("the engine does not report prompt tokens")
-    usual, agreeing = added.most_common(1)[0]
-    if agreeing == added.total():
+    # A template adds its own to each message, so that all first turns have one difference, all second turns another.
+    if all(len(differences) == 1 for differences in by_turn.values()):
+        usual = " to ".join(map(str, sorted({min(added), max(added)})))
         return passed(f"exact for {count(added.total(), 'request')}, with {usual} tokens of the chat template")
     mean = sum(facts.planned.values()) / len(facts.planned)
     spread = (max(added) - min(added)) / mean
@@ -193,7 +199,9 @@ def _asked(rounds: list[RoundFacts]) -> Counter[str]:
     """How often each text was asked. Retries and repetitions of a resumed cell count as one sample."""
     counts: Counter[str] = Counter()
     for round_ in rounds:
-        counts.update(round_.figures.measured.drop_duplicates(["prompt_sha256", "sample"])["prompt_sha256"])
+        # With the model's own answers carried on, two engines get the same later questions, but not the same texts.
+        name = "prompt_id" if round_.capture.asked.get("carry") == "real" else "prompt_sha256"
+        counts.update(round_.figures.measured.drop_duplicates([name, "sample"])[name])
     return counts
 
 

@@ -1,4 +1,4 @@
-"""Audit checks of the responses: thinking mode, cache, length, errors, and plausible usage."""
+"""Audit checks of the responses: thinking mode, length, errors, and plausible usage."""
 
 from __future__ import annotations
 
@@ -70,29 +70,6 @@ def not_cut(facts: CellFacts) -> Finding:
         if len(known) < len(ended):
             return unknown(f"{len(ended) - len(known)} answers ended at a limit, but their tokens are unknown")
         return passed(f"none of {len(good)} answers was cut before its own limit")
-
-    return facts.each(check)
-
-
-@cell_check("cache cold")
-def cache_cold(facts: CellFacts) -> Finding:
-    """No prompt token came from a cache, unless the profile asks for the cache."""
-    if facts.run.profile.get("cache"):
-        return not_applicable("the profile asks for the cache")
-
-    def check(round_: RoundFacts) -> Finding:
-        good = round_.figures.good
-        cached = good[["cached_tokens", "server_cache_n"]].max(axis=1)
-        if cached.notna().sum() == 0:
-            return unknown("the engine does not report cached tokens")
-        hits = good[cached.gt(0)]
-        if len(hits):
-            return failed(f"{len(hits)} of {len(good)} requests hit the cache, {cached.max():,.0f} tokens at most")
-        if cached.isna().any():
-            return unknown(
-                f"0 cached tokens in {cached.notna().sum()} requests, but {cached.isna().sum()} do not report them"
-            )
-        return passed(f"0 cached tokens in {count(len(cached), 'request')}")
 
     return facts.each(check)
 

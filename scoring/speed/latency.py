@@ -93,15 +93,16 @@ def cell_figures(capture: Capture, objectives: Mapping[str, float | None] | None
     for name in (*PER_REQUEST, *(FROM_SCHEDULE if open_loop else ())):
         values = measured[name].dropna().to_numpy(float)
         figures.samples[name] = values
-        _summarise(figures, name, values, len(values))
+        summarise(figures, name, values, len(values))
     for name, (values, requests) in zip(PER_GAP, _gaps(capture, frame), strict=True):
-        _summarise(figures, name, values, requests)
+        summarise(figures, name, values, requests)
     _throughput(figures, capture, objectives)
     _prefill(figures, good)
     return figures
 
 
-def _summarise(figures: CellFigures, name: str, values: Floats, requests: int) -> None:
+def summarise(figures: CellFigures, name: str, values: Floats, requests: int) -> None:
+    """Put percentiles and mean of a latency among the figures; `requests` is how many requests it is of."""
     quantiles = np.percentile(values, PERCENTILES) if len(values) else [None] * len(PERCENTILES)
     for percent, value in zip(PERCENTILES, quantiles, strict=True):
         withheld = value is None or not enough(percent, requests)

@@ -1,8 +1,9 @@
 """Finds the steady window: from the first to the last instant with a worker's whole concurrency in flight.
 
 The number in flight rises at a record's `sent` and falls at its `end`. A user's pause of up to `GAP_TOLERANCE_MS`
-between two requests counts as in flight: the client needs it to prepare the next request. Everything is computed per
-worker and summed, because clocks of different hosts are never compared.
+between two requests counts as in flight: the client needs it to prepare the next request. So does the think time of a
+user between two turns: what is asked for is so many conversations at once. Everything is computed per worker and
+summed, because clocks of different hosts are never compared.
 """
 
 from __future__ import annotations
@@ -82,7 +83,10 @@ def in_flight_curve(requests: pd.DataFrame, tolerance_ms: float = 0.0) -> tuple[
     if tolerance_ms and len(starts) > 1:
         same_user = sent["user"].to_numpy()[1:] == sent["user"].to_numpy()[:-1]
         gap = starts[1:] - ends[:-1]
-        ends[:-1] = np.where(same_user & (gap >= 0) & (gap <= tolerance_ms), starts[1:], ends[:-1])
+        talk = sent["conversation"].to_numpy(object)
+        same_talk = (talk[1:] == talk[:-1]) & sent["conversation"].notna().to_numpy()[1:]
+        pauses = same_user & (gap >= 0) & ((gap <= tolerance_ms) | same_talk)
+        ends[:-1] = np.where(pauses, starts[1:], ends[:-1])
     times = np.concatenate([starts, ends])
     steps = np.concatenate([np.ones(len(starts), np.int64), -np.ones(len(ends), np.int64)])
     instants, where = np.unique(times, return_inverse=True)
