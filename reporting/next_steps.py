@@ -34,7 +34,8 @@ NEXT_STEPS = {
     # The responses
     "thinking off": "Switch thinking off in the chat template (request_extras), or set thinking = true.",
     "not cut at the context": "Raise max_seq_len, or lower max_tokens, so that prompt and answer fit into one slot.",
-    "cache cold": "Switch the engine's prefix cache off, or set cache = true to measure both engines with it.",
+    "cache cold": "Switch the engine's prefix cache off; with cache = true, give each cell a workload of its own.",
+    "cache hits as planned": "Look at slots, cache size and block size of the engine that reuses less.",
     "fixed length obeyed": "Tell the engine to ignore its end token (ignore_eos), or set fixed_length = false.",
     "errors under the limit": "Read the messages under What failed, fix their cause, or raise error_limit.",
     "never restarted": "Read server.log for why the engine went away, fix that, and run again.",

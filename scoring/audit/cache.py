@@ -115,7 +115,9 @@ def _hits(good: pd.DataFrame) -> _Hits:
         planned=reusable.sum() / prompt.sum(),
         reused=found.clip(upper=reusable).sum() / reusable.sum(),
         missed=again.sum() / reusable.sum(),
-        unplanned=(found - reusable - _head_tokens(good)).clip(lower=0).sum() / prompt.sum(),
+        # A template's head is part of any prefix that can be reused.
+        unplanned=(found - reusable - _head_tokens(good).where(reusable.eq(0), BLOCK_TOKENS)).clip(lower=0).sum()
+        / prompt.sum(),
     )
 
 

@@ -36,10 +36,11 @@ FEWEST_FOR_A_LINE = 12
 def add_reuse(capture: Capture, prompts: Sequence[Prompt]) -> None:
     """Add `COLUMNS` to the requests of a capture; `prompts` are those of its workload."""
     frame = capture.requests
-    reusable = np.fmax(_of_conversations(frame, real=capture.asked.get("carry") == "real"), _asked_before(frame))
+    # Not by fmax: where usage is missing, what could be reused is not known.
+    reusable = np.maximum(_of_conversations(frame, real=capture.asked.get("carry") == "real"), _asked_before(frame))
     prefixes = {p.prompt_id: (p.prefix_group, p.prefix_tokens) for p in prompts if p.prefix_tokens}
     if prefixes:
-        reusable = np.fmax(reusable, _of_prefixes(frame, prefixes))
+        reusable = np.maximum(reusable, _of_prefixes(frame, prefixes))
     frame["reusable_tokens"] = reusable
     frame["found_tokens"] = frame[["cached_tokens", "server_cache_n"]].max(axis=1)
 

@@ -405,8 +405,11 @@ def test_a_doctored_run_fails_the_check_and_is_void(
 
 def test_no_check_of_the_registry_is_without_a_test() -> None:
     tested = {check for check, _, _, _ in (*DOCTORED, *WARNED)}
-    # What hooks leave is tested with the hooks, planned lengths in audit/test_requests.py.
-    assert tested | {"undisturbed", "prompts as long as planned"} == {*CELL_CHECKS, *ENGINE_CHECKS}
+    # What hooks leave is tested with the hooks, planned lengths and hits in audit/test_requests.py and test_cache.py.
+    assert tested | {"undisturbed", "prompts as long as planned", "cache hits as planned"} == {
+        *CELL_CHECKS,
+        *ENGINE_CHECKS,
+    }
 
 
 def test_a_missing_round_is_incomplete_and_another_build_in_a_round_is_seen(tmp_path: Path) -> None:
