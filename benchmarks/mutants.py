@@ -23,6 +23,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -32,13 +33,15 @@ from typing import Any
 from benchmarks._harness import ROOT, finish, parser, progress
 
 COSMIC_RAY = "cosmic-ray==8.7.0"
-TIMEOUT_S = 120.0
+SLOWER, LEAST_TIMEOUT_S = 5.0, 60.0
+"""A mutant's tests may take so many times as long as the module's own; one that loops for ever is killed then."""
 
 STATISTICS = "tests/scoring/statistics tests/scoring/test_gate.py tests/scoring/test_gate_answers.py"
 STREAM = " ".join(
     f"tests/load/test_{name}.py" for name in ("answer", "sse", "http", "repeated", "response", "usage", "limits")
 )
-LATENCY = "tests/scoring/test_latency.py tests/scoring/test_steady.py tests/scoring/test_compare.py"
+LATENCY = "tests/scoring/test_latency.py tests/scoring/test_steady.py tests/records/test_timing.py"
+VERDICTS = "tests/scoring/test_speed_verdicts.py tests/scoring/test_capacity.py"
 NIGHTS = "tests/nightly/test_nightly.py tests/nightly/test_nightly_guard.py"
 
 TARGETS: dict[str, str] = {
@@ -55,7 +58,7 @@ TARGETS: dict[str, str] = {
     "scoring/speed/latency.py": LATENCY,
     "scoring/speed/output_times.py": LATENCY,
     "scoring/speed/steady.py": LATENCY,
-    "scoring/speed/verdicts.py": LATENCY,
+    "scoring/speed/verdicts.py": VERDICTS,
     "scoring/comparability.py": "tests/scoring/test_comparability.py",
     "scoring/audit/order.py": "tests/scoring/audit/test_order.py",
     "load/chat/answer.py": STREAM,
@@ -153,8 +156,13 @@ def test_module(program: Path, tree: Path, module: str, each: int, seed: int) ->
     session, config = tree / "session.sqlite", tree / "mutants.toml"
     session.unlink(missing_ok=True)
     command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider -p no:randomly {TARGETS[module]}"
+    started = time.monotonic()
+    clean = subprocess.run(command.split(), cwd=tree, capture_output=True, text=True)
+    if clean.returncode:
+        raise SystemExit(f"{module}: its tests fail without a mutant:\n{clean.stdout[-1500:]}")
+    timeout_s = max(LEAST_TIMEOUT_S, SLOWER * (time.monotonic() - started))
     config.write_text(
-        f"[cosmic-ray]\nmodule-path = {json.dumps(module)}\ntimeout = {TIMEOUT_S}\nexcluded-modules = []\n"
+        f"[cosmic-ray]\nmodule-path = {json.dumps(module)}\ntimeout = {timeout_s:.0f}\nexcluded-modules = []\n"
         f'test-command = {json.dumps(command)}\n[cosmic-ray.distributor]\nname = "local"\n'
     )
 

@@ -1,20 +1,25 @@
 """What the nightly gate finds, and how often it is wrong: sixty nights of thirty figures with a known truth.
 
     python -m benchmarks.nightly_simulation [--histories N] [--seed N]     judged by the real history and judge
-    python -m benchmarks.nightly_simulation --command [--seed N]           a story through the real command
+    python -m benchmarks.nightly_simulation --through-command [...]        the same nights through the real command
+    python -m benchmarks.nightly_simulation --story [--seed N]             a story from records, through the command
 
 Rounds differ by 2%, nights by 1%, and a weekly cycle adds 1% up and down; each of the thirty figures has its own. A
 second measurement shares its night. The truth of a history is one of: nothing happens; each figure loses 5% or 8% in
 some night and gets it back 25 nights later; loses 0.3% a night; or gains 10%. Exit code 1 where a figure misses what it
 must hold.
 
-The story goes from records through the command (score, audit, compare, keep, judge, confirm); only the measuring is
-replaced (`--measured`).
+`--through-command` runs `enginebench nightly --measured FIRST --measured SECOND --json` for each night, in this
+process: it reads run folders whose comparison was judged before (one template; its figures are replaced), keeps,
+judges, confirms and reports. The story begins with records: score, audit and compare run in each of its nights.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import copy
+import io
 import json
 import math
 import random
@@ -29,12 +34,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from driver.cli import cli
 from nightly.gate_rules import GateRules, parse_choice
 from nightly.history.rows import WHOLE_RUN, EngineRow, FigureRow, GateRow, ImportedRun
 from nightly.history.store import History
 from nightly.judgement import Judge
 from nightly.result import Finding
-from records import RunFolder
+from records import RunFolder, read_json, write_json
+from scoring.compare import compare
 from tests.builders import RunBuilder, Speed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,7 +77,26 @@ requests = 16
 max_tokens = 64
 fixed_length = true
 """
-
+COMMAND_PROFILE = """
+name = "sim"
+baseline = "llama"
+rounds = {rounds}
+max_seq_len = 2048
+[gate]
+metrics = {metrics}
+[[engines]]
+name = "llama"
+kind = "remote"
+url = "http://127.0.0.1:9"
+{cells}
+"""
+COMMAND_CELL = """[[cells]]
+scenario = "single"
+workload = "perf-short"
+name = "{cell}"
+requests = 4
+max_tokens = 8
+"""
 
 Loss = Callable[[int, int], float]
 """(night, first night of the change) -> share of speed that is lost, negative for a gain."""
@@ -128,6 +154,70 @@ class Machine:
         loads = {cell: "same" for cell, _ in self.figures}
         engines = [EngineRow("llama", "llama_cpp", "b9371", {})]
         return ImportedRun(run_id, created, "sim", "p", {}, "complete", engines, loads, rows, [], run_id, kind)
+
+
+class Command:
+    """`enginebench nightly` on run folders, for one history."""
+
+    def __init__(self, work: Path, machine: Machine) -> None:
+        self.work = work
+        self.cells = tuple(dict.fromkeys(cell for cell, _ in machine.figures))
+        run = RunBuilder(("llama",), rounds=ROUNDS)
+        run.profile["name"] = "sim"
+        for cell in self.cells:
+            run.perf(cell, {"llama": Speed(20, 10, requests=4, tokens=8)})
+        self.template = run.write(work / "template")
+        self.comparison = compare(self.template, created="20260101T000000Z")
+        self.profile = work / "sim.toml"
+        cells = "".join(COMMAND_CELL.format(cell=cell) for cell in self.cells)
+        self.profile.write_text(COMMAND_PROFILE.format(rounds=ROUNDS, metrics=json.dumps(METRICS), cells=cells))
+
+    def folder(self, night: ImportedRun) -> Path:
+        """The folder of a measurement: the template's captures, and a comparison with this night's figures."""
+        path = self.work / night.run_id
+        path.mkdir()
+        (path / "llama").symlink_to(self.template.path / "llama")
+        created = {"created_utc": night.created_utc, "run_id": night.run_id}
+        write_json(path / "run.json", read_json(self.template.manifest) | created)
+        values = {(row.cell, row.metric, row.round): row.value for row in night.figures}
+        comparison = copy.deepcopy(self.comparison) | {"run_id": night.run_id}
+        comparison["performance"] = [row for row in comparison["performance"] if row["metric"] in METRICS]
+        for row in comparison["performance"]:
+            figure = row["engines"]["llama"]
+            figure["value"] = values[row["cell"], row["metric"], WHOLE_RUN]
+            rounds = range(1, ROUNDS + 1)
+            figure["rounds"] = {str(n): values[row["cell"], row["metric"], n] for n in rounds}
+        write_json(path / "comparison-20260101T000000Z.json", comparison)
+        return path
+
+    def night(self, first: ImportedRun, second: ImportedRun) -> list[tuple[str, str]]:
+        """Run the command on a night and its second measurement; the (cell, metric) that it calls a regression."""
+        folders = [self.folder(first), self.folder(second)]
+        said = io.StringIO()
+        argv = ["nightly", str(self.profile), "--history", str(self.work / "history.db"), "--out", str(self.work)]
+        with contextlib.redirect_stdout(said):
+            code = cli([*argv, "--measured", str(folders[0]), "--measured", str(folders[1]), "--json"])
+        findings = json.loads(said.getvalue())["findings"]
+        red = [(found["cell"], found["metric"]) for found in findings if found["verdict"] == "regression"]
+        assert code == int(bool(red)), f"exit code {code} with {len(red)} regressions"
+        for folder in folders:
+            shutil.rmtree(folder)
+        return red
+
+
+def simulate_by_command(path: Path, seed: int, loss: Loss) -> Simulated:
+    """Sixty nights through the command."""
+    path.mkdir()
+    machine = Machine(seed, loss)
+    command = Command(path, machine)
+    simulated = Simulated(machine.first, {figure: [] for figure in machine.figures}, set())
+    for night in range(1, NIGHTS + 1):
+        first = machine.measure(night, f"n{night:02}", "nightly")
+        second = machine.measure(night, f"n{night:02}-again", "confirmation", again=True)
+        for figure in command.night(first, second):
+            simulated.red[figure].append(night)
+            simulated.red_nights.add(night)
+    return simulated
 
 
 def simulate(path: Path, seed: int, loss: Loss) -> Simulated:
@@ -319,20 +409,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--histories", type=int, default=20, help="quiet histories; the others are a fifth of it")
     parser.add_argument("--truth", choices=TRUTHS, action="append", help="only this truth; may be repeated")
-    parser.add_argument("--command", action="store_true", help="run the story through the real command")
+    parser.add_argument("--through-command", action="store_true", help="judge each night by the real command")
+    parser.add_argument("--story", action="store_true", help="run the story through the real command")
     parser.add_argument("--keep", type=Path, help="keep the history of the story in this folder")
     given = parser.parse_args()
     started = time.monotonic()
     missed = False
     with tempfile.TemporaryDirectory() as scratch:
-        if given.command:
+        if given.story:
             counts = tell(Path(scratch), given.seed, given.keep)
             print(json.dumps(counts), f"{time.monotonic() - started:.0f} s")
             raise SystemExit(counts["right"] < counts["nights"])
         for name in given.truth or TRUTHS:
             number = given.histories if name == "quiet" else max(1, given.histories // 5)
             seeds = range(1000 * given.seed, 1000 * given.seed + number)
-            histories = [simulate(Path(scratch) / f"{name}-{seed}.db", seed, TRUTHS[name]) for seed in seeds]
+            one = simulate_by_command if given.through_command else simulate
+            histories = [one(Path(scratch) / f"{name}-{seed}", seed, TRUTHS[name]) for seed in seeds]
             for what, value in report(name, histories).items():
                 low, high = MUST.get((name, what), (-math.inf, math.inf))
                 bad = not low <= value <= high
