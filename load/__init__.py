@@ -1,1 +1,1 @@
-"""What a scenario is made of: user, options, session, capture, and the HTTP and chat clients."""
+"""The parts of a scenario: user, options, session, capture, and the HTTP and chat clients."""

@@ -1,4 +1,4 @@
-"""Chooses the requests whose client goes away in the middle of the answer, and sees when that is."""
+"""Chooses the requests that the client cancels in the middle of the answer, and decides when."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from records import Phase
 
 
 class Cancellation:
-    """The rule of one test: a seeded share of the measured requests is cancelled after so many tokens."""
+    """Cancels a seeded share of one test's measured requests, each after a number of tokens."""
 
     def __init__(self, share: float, after_tokens: int, seed: int) -> None:
         self._share, self._after_tokens, self._seed = share, after_tokens, seed
 
     def of(self, ticket: Ticket) -> Callable[[Reply], bool] | None:
-        """Says after each read whether to close the stream now; None where this request is never cancelled.
+        """A function that decides after each read whether to close the stream; None if the request is never cancelled.
 
-        The choice depends on seed, prompt and sample alone, so that all engines have the same requests cancelled.
+        The choice depends only on seed, prompt and sample, so the same requests are cancelled for all engines.
         """
         if not self._share or ticket.phase is Phase.WARMUP:
             return None
@@ -40,7 +40,7 @@ class _AfterTokens:
         self._taken = 0
 
     def has_come(self, reply: Reply) -> bool:
-        """Whether so many tokens have arrived; an event whose tokens are unknown counts as one."""
+        """Whether the number of tokens has arrived; an event whose tokens are unknown counts as one token."""
         answer = self._answer
         for stamp, data in reply.content[self._taken :]:
             for event in self._decoder.feed(data):

@@ -1,4 +1,4 @@
-"""Puts records on disk as requests end: one line, one write, nothing buffered that a kill could take."""
+"""Writes a record to disk as soon as its request ends: one line, one write, no buffer that a kill could lose."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from records.redaction import scrub_bytes
 
 
 class CaptureError(OSError):
-    """The capture cannot be written any more; what was written stays."""
+    """The capture cannot be written any more; the records so far stay."""
 
 
 class Capture:
-    """The files of one cell. Without a folder it only counts."""
+    """The files of one cell. Without a folder, records are only counted."""
 
     def __init__(self, path: Path | None, *, append: bool) -> None:
         self._folder = CellFolder(path) if path else None
@@ -32,13 +32,13 @@ class Capture:
         if self._folder is None:
             return
         if append:
-            # What it says of the client holds for the records so far.
+            # The earlier scenario.json describes the client of the records so far.
             set_aside(self._folder.scenario)
         else:
             self._folder.set_aside()
         try:
             self._file = os.open(self._folder.requests, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            self._mend_torn_line()
+            self._remove_torn_line()
         except OSError as error:
             raise CaptureError(f"{self._folder.requests}: {error.strerror}") from None
 
@@ -46,8 +46,8 @@ class Capture:
     def folder(self) -> Path | None:
         return self._folder.path if self._folder else None
 
-    def _mend_torn_line(self) -> None:
-        """Remove a last line that a kill cut off, before another is written behind it."""
+    def _remove_torn_line(self) -> None:
+        """Remove an incomplete last line, left by a kill, before another line is appended."""
         assert self._folder is not None
         assert self._file is not None
         with self._folder.requests.open("rb") as existing:
@@ -68,7 +68,7 @@ class Capture:
         """Append a record.
 
         Raises:
-            CaptureError: the disk is full or gone; the file ends with the last whole line.
+            CaptureError: the disk is full or gone; the file ends with the last complete line.
         """
         if self._file is not None and self._folder is not None:
             line = record.to_json_line().encode("ascii")
@@ -79,9 +79,7 @@ class Capture:
                     written += os.write(self._file, line[written:])
             except OSError as error:
                 os.ftruncate(self._file, before)
-                raise CaptureError(
-                    f"{self._folder.requests}: {error.strerror}; what was written before is kept"
-                ) from None
+                raise CaptureError(f"{self._folder.requests}: {error.strerror}; the earlier records are kept") from None
         counts = self.counts
         counts[record.phase] += 1
         if record.measured:
@@ -99,7 +97,7 @@ class Capture:
         (folder / f"{record.id}.http").write_bytes(scrub_bytes(b"".join(pieces)))
 
     def write_scenario(self, **fields: Any) -> None:
-        """Write scenario.json whole, at the start with `complete` false and at the end as it came out."""
+        """Write scenario.json atomically: at the start with `complete` false, at the end with the result."""
         if self._folder is None:
             return
         try:

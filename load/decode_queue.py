@@ -1,4 +1,4 @@
-"""Decodes ended requests one after the other, in slices, so that arriving bytes are stamped in between."""
+"""Decodes ended requests one by one, in short slices, so that arriving bytes are stamped in between."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from load.record_builder import Exchange
 from records import Phase, Record
 
 SLICE_NS = 300_000
-"""How long decoding may block the event loop between two looks at the sockets."""
+"""Longest time in ns for which decoding may block the event loop between two polls of the sockets."""
 BACKLOG = 512
-"""With more ended requests in the queue, users wait until half of them are decoded."""
+"""If more ended requests are in the queue, users wait until half of them are decoded."""
 PATIENCE = 128
-"""Up to so many ended requests wait for an idle event loop. A longer queue takes turns with arriving bytes."""
+"""Up to this many ended requests wait until the event loop is idle. A longer queue alternates with arriving bytes."""
 
 
 class Decoding:
@@ -32,7 +32,7 @@ class Decoding:
         on_done: Callable[[], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        """`build` yields a growing record; `keep` gets the whole one; `on_done` is called after each."""
+        """`build` yields a growing record; `keep` gets the complete record; `on_done` is called after each."""
         self._build, self._keep, self._on_done = build, keep, on_done
         self._queue: deque[tuple[Exchange, Phase]] = deque()
         self._wake, self._room = Event(), Event()
@@ -58,11 +58,11 @@ class Decoding:
         self._room.wait()
 
     def let_all_go(self) -> None:
-        """Hold no user back any more: nothing more will be sent."""
+        """Release all waiting users: nothing more will be sent."""
         self._room.set()
 
     def stop(self) -> None:
-        """Drop what is not decoded yet."""
+        """Drop the exchanges that are not decoded yet."""
         self._stopped = True
 
     def finish(self) -> None:
@@ -85,16 +85,16 @@ class Decoding:
 
     def _decode(self, exchange: Exchange, phase: Phase) -> None:
         record: Record | None = None
-        for record in self._build(exchange, phase):  # noqa: B007 - the last one is whole
+        for record in self._build(exchange, phase):  # noqa: B007 - the last one is complete
             if time.monotonic_ns() > self._slice_end:
                 self._let_io_pass()
         assert record is not None
         self._keep(record, exchange)
 
     def _let_io_pass(self) -> None:
-        """Let everything that has arrived be stamped, then begin another slice of decoding.
+        """Let the loop stamp everything that has arrived, then begin another slice of decoding.
 
-        Not by `gevent.sleep(0)`: the loop runs dozens of such wake-ups before it looks at its sockets again.
+        `gevent.sleep(0)` does not work: the loop runs dozens of such wake-ups before it polls its sockets again.
         """
         loop = get_hub().loop
         get_hub().wait(loop.idle() if len(self._queue) < PATIENCE else loop.timer(0.0))

@@ -1,4 +1,4 @@
-"""The table with which a headless `locust` ends: latencies, tokens/s and errors by kind.
+"""Prints the table at the end of a headless `locust`: latencies, tokens/s and errors by kind.
 
 The definitions are those of `records.timing`.
 """
@@ -30,11 +30,11 @@ METRICS = (
 """Name, label and meaning, in the order in which all tables and pages show them."""
 PERCENTS = (50, 90, 95, 99)
 MOST_GAPS = 10_000
-"""ITL and ICL rest on all streams up to so many gaps; beyond, on every second one, every fourth ..."""
+"""Up to this many gaps, ITL and ICL use all streams; beyond, only every second stream, every fourth ..."""
 
 
 def install(environment: Any) -> None:
-    """Print the table at the end of a headless test, unless a driver judges the records itself."""
+    """Print the table at the end of a headless test, unless the driver started it."""
     if environment.web_ui is not None or isinstance(environment.runner, WorkerRunner) or DRIVER_PID in os.environ:
         return
     table = EndTable()
@@ -43,20 +43,20 @@ def install(environment: Any) -> None:
 
 
 class EndTable:
-    """Gathers the measured requests of a test, in bounded memory but for three numbers per request."""
+    """Collects the measured requests of a test, in bounded memory apart from three numbers per request."""
 
     def __init__(self) -> None:
         self._latencies: dict[str, list[float]] = {"ttft_ms": [], "tpot_ms": [], "e2e_ms": []}
         self._gaps: list[tuple[array[float], array[float]]] = []
-        """Of each kept stream its gaps per token and per arrival, in ms."""
+        """Gaps per token and per arrival of each kept stream, in ms."""
         self._every = 1
-        """The streams that are kept for ITL and ICL: every so many-th."""
+        """Which streams are kept for ITL and ICL: every n-th."""
         self._ok = self._cancelled = 0
         self._errors: Counter[str] = Counter()
         self._spans: dict[str, tuple[int, int, int]] = {}
 
     def add(self, record: Record, **_: Any) -> None:
-        """Take in a record that has ended."""
+        """Add the record of an ended request."""
         if not record.measured:
             return
         if record.error is not None:
@@ -81,7 +81,7 @@ class EndTable:
         self._spans[record.worker] = (min(first, sent), max(last, record.end_ns), tokens)
 
     def _keep_gaps(self, record: Record) -> None:
-        """Keep the gaps of one stream; of too many streams every second one is dropped."""
+        """Keep the gaps of one stream; if there are too many, drop every second stream."""
         icl, itl = array("d", icl_ms(record)), array("d", itl_ms(record) or ())
         self._gaps.append((icl if itl == icl else itl, icl))
         if sum(len(icl) for _, icl in self._gaps) > MOST_GAPS:
@@ -89,7 +89,7 @@ class EndTable:
             self._every *= 2
 
     def latencies(self) -> dict[str, tuple[int, list[float]]]:
-        """Of each metric the requests that have it, and its sorted values; no ICL where it is the same as ITL."""
+        """Metric -> (number of requests, sorted values); without ICL where it equals ITL."""
         latencies = {name: (len(values), sorted(values)) for name, values in self._latencies.items()}
         one_token_each = all(itl is icl for itl, icl in self._gaps)
         for place, name in enumerate(("itl_ms",) if one_token_each else ("itl_ms", "icl_ms")):
@@ -98,7 +98,7 @@ class EndTable:
         return latencies
 
     def lines(self) -> list[str]:
-        """The table; empty where no measured request has ended."""
+        """The lines of the table; empty if no measured request has ended."""
         if not (self._ok or self._cancelled or self._errors):
             return []
         latencies = self.latencies()

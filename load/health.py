@@ -1,4 +1,4 @@
-"""The health of the load client: whether it was the bottleneck of what it measured."""
+"""Measures the health of the load client: whether the client was the bottleneck."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from load.percentiles import quantile
 PROBE_S = 0.02
 LATE_SEND_MS = 20.0
 LATE_MS = 20.0
-"""Lag beyond which the loop counts as late, as in the audit's check of the client."""
+"""Lag above which the loop counts as late, as in the audit's check of the client."""
 LAG_LIMIT_MS = 250.0
-"""Lag that spoils any measurement. Less is judged post hoc, against the latencies that were measured (audit)."""
+"""Lag that spoils any measurement. The audit judges a smaller lag against the measured latencies."""
 CPU_LIMIT = 0.9
 
 
@@ -23,7 +23,7 @@ class Health:
     """Loop lag, CPU share and memory of this process from `start()` to `summary()`.
 
     Lag counts only while requests are in flight: Locust's own start and end block the loop for a quarter of a second,
-    which spoils nothing, and would be the p99 of every cell of a second or two.
+    which does no harm, but would be the p99 of every short cell.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class Health:
         self._dated_by: set[str] = set()
 
     def start(self) -> None:
-        """Begin a window of observation; an earlier one is forgotten, but not the curve of requests in flight."""
+        """Begin a window of observation. An earlier window is dropped, but the curve of requests in flight is kept."""
         self._lags_ms.clear()
         self._dated_by.clear()
         self._cpu, self._wall = time.process_time(), time.monotonic()
         if self._timer is None:
-            # Not a greenlet that sleeps: waking one up fifty times a second costs as much as reading a stream.
+            # A timer, because waking a greenlet fifty times a second costs as much CPU as reading a stream.
             self._timer = get_hub().loop.timer(PROBE_S, PROBE_S)
             self._due = time.monotonic() + PROBE_S
             self._timer.start(self._probe, update=True)
@@ -69,7 +69,7 @@ class Health:
             del self._lags_ms[::2]
 
     def began(self, sent_ns: int, due_ns: int | None) -> None:
-        """Note a request that was sent, and when it was due."""
+        """Record that a request was sent, and when it was due."""
         if not self._in_flight:
             self._busy_or_idle_since = time.monotonic()
         self._in_flight += 1
@@ -86,7 +86,7 @@ class Health:
         self._note(end_ns)
 
     def dated(self, by_kernel: bool) -> None:
-        """Note whether the kernel or our read stamped the bytes of a response."""
+        """Record whether the kernel or the client's read stamped the bytes of a response."""
         self._dated_by.add("kernel" if by_kernel else "read")
 
     def _note(self, now_ns: int) -> None:
@@ -95,7 +95,7 @@ class Health:
             del self._curve[1:-1:2]
 
     def recent(self, seconds: float = 10.0) -> dict[str, Any]:
-        """The health of the last seconds with requests in flight. Cheap enough for the web UI to ask every second."""
+        """The health of the last seconds with requests in flight. Cheap enough for a call every second."""
         lags = sorted(self._lags_ms[-int(seconds / PROBE_S) :])
         return {
             "in_flight": self._in_flight,

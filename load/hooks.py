@@ -1,10 +1,10 @@
 """The event hooks of a streaming request, on `environment.events` beside Locust's own.
 
-- `first_token(record)`: for a request that brought at least one token.
-- `inter_token(record, gaps_ms)`: for one that brought at least two deltas; the milliseconds between their arrivals.
-- `stream_finished(record)`: for every request, failed ones too, after the other two.
+- `first_token(record)`: for a request with at least one token.
+- `inter_token(record, gaps_ms)`: for a request with at least two deltas; the milliseconds between their arrivals.
+- `stream_finished(record)`: for every request, including failed ones, after the other two.
 
-They fire once per request, after its stream has closed and was decoded, so a slow listener moves no stamp. Locust's
+They fire once per request, after its stream was closed and decoded, so a slow listener affects no stamp. Locust's
 `request` event fires once per request too. Time to first token and inter-token gaps do not fire it: they are not
 requests, and would dilute its fail ratio and mix its percentiles.
 """
@@ -21,7 +21,7 @@ HOOKS = ("first_token", "inter_token", "stream_finished")
 
 
 def install(events: Events) -> None:
-    """Give an environment's events the three hooks; those that are there already are left alone."""
+    """Add the three hooks to an environment's events, unless they exist already."""
     for name in HOOKS:
         if not hasattr(events, name):
             setattr(events, name, EventHook())  # type: ignore[no-untyped-call]
@@ -52,7 +52,7 @@ def fire(events: Any, record: Record) -> None:
 
 
 class RequestFailedError(Exception):
-    """What Locust's failure table shows of a failed request: its kind, and the message that goes with it."""
+    """A failed request in Locust's failure table: its error kind and message."""
 
     def __init__(self, error: dict[str, Any] | None) -> None:
         super().__init__(f"{error['kind']}: {error['message']}"[:300] if error else "failed")

@@ -1,4 +1,4 @@
-"""The command line options of every scenario, which are the web UI's form fields too."""
+"""The command-line options of every scenario, which are also the form fields of the web UI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from records import headers as http_headers
 from records.endpoint import CHAT, ENDPOINTS, MAX_TOKENS_FIELDS, Target
 
 DEFAULT_MAX_TOKENS = 128
-"""Most tokens of an answer where neither --max-tokens nor the prompt says."""
+"""Largest length of an answer if neither --max-tokens nor the prompt sets it."""
 
 TRACE = "trace"
 """The arrivals that come from the prompts themselves."""
@@ -25,7 +25,7 @@ class UsageError(ValueError):
 
 
 class Parser(Protocol):
-    """Locust's parser, or another to check options with: the driver's, which must not import Locust."""
+    """Locust's parser, or the driver's parser, which checks options without importing Locust."""
 
     def add_argument(
         self, *flags: Any, include_in_web_ui: bool = ..., env_var: str | None = ..., **given: Any
@@ -40,7 +40,7 @@ def add_options(parser: Parser) -> None:
         "--endpoint",
         default=CHAT,
         choices=list(ENDPOINTS),
-        help="chat: /v1/chat/completions; completions: /v1/completions, where the prompt's text goes as it is",
+        help="chat: /v1/chat/completions; completions: /v1/completions with the prompt's plain text",
     )
     add(
         "--prompts",
@@ -71,19 +71,19 @@ def add_options(parser: Parser) -> None:
         default=0.0,
         help="Seconds in which measured requests (conversations) may begin (sweep: each step)",
     )
-    add("--samples", type=int, default=1, help="How often each prompt is asked when the prompts are used up once")
+    add("--samples", type=int, default=1, help="Number of answers to each prompt, if each prompt is asked once")
     add("--warmup", type=int, default=0, help="Warm-up requests, with prompts that are never measured")
     add(
         "--max-tokens",
         type=int,
         default=0,
-        help=f"Most tokens of an answer; 0: what the prompt's row or task says, else {DEFAULT_MAX_TOKENS}",
+        help=f"Largest length of an answer; 0: that of the prompt's row or task, else {DEFAULT_MAX_TOKENS}",
     )
     add(
         "--max-tokens-field",
         default=MAX_TOKENS_FIELDS[0],
         choices=list(MAX_TOKENS_FIELDS),
-        help="What the server calls the most tokens of an answer",
+        help="The server's request field for the largest length of an answer",
     )
     add("--fixed-length", action="store_true", default=False, help="Ask for exactly --max-tokens tokens (ignore_eos)")
     add(
@@ -92,19 +92,19 @@ def add_options(parser: Parser) -> None:
         default=[],
         metavar="NAME=ENV:VAR",
         include_in_web_ui=False,
-        help="Another header of each request, its value from a variable; NAME=VALUE for what is no secret. Repeatable",
+        help="A further header of each request, its value from a variable; NAME=VALUE if it is no secret. Repeatable",
     )
     add(
         "--request-extras",
         default="{}",
         env_var="ENGINEBENCH_REQUEST_EXTRAS",
-        help="JSON object merged into each request last; one with secrets belongs in the environment variable",
+        help="JSON object merged into each request last; if it has secrets, use the environment variable",
     )
     add("--request-timeout", type=float, default=600.0, help="Seconds that a request may take")
     add("--silence-timeout", type=float, default=120.0, help="Seconds without a byte after which a request has failed")
     add("--drain-timeout", type=float, default=10.0, help="Seconds that requests in flight may still take after a stop")
     add("--ca", default="", metavar="FILE", help="Certificates (PEM) to trust; empty: the system's, or SSL_CERT_FILE")
-    add("--retries", type=int, default=0, help="How often a 429 or 503 is asked again, after Retry-After")
+    add("--retries", type=int, default=0, help="How often to retry after HTTP 429 or 503, after Retry-After")
     add(
         "--cancel-share",
         type=float,
@@ -113,7 +113,7 @@ def add_options(parser: Parser) -> None:
     )
     add("--cancel-after-tokens", type=int, default=8, help="Tokens after which such a client closes the stream")
     add("--seed", type=int, default=1, help="Seed of prompts and arrivals")
-    add("--rate", type=float, default=1.0, help="open_loop: requests a second")
+    add("--rate", type=float, default=1.0, help="open_loop: requests per second")
     add(
         "--arrivals",
         default="poisson",
@@ -121,16 +121,21 @@ def add_options(parser: Parser) -> None:
         help="open_loop: kind of arrivals; trace: at the times of the prompts (their rows' at_s)",
     )
     add("--burstiness", type=float, default=1.0, help="gamma arrivals: shape; 1 is Poisson, below 1 is burstier")
-    add("--steps", default="1,2,4,8", help="sweep: users (or, with --step-by rate, requests a second) of each step")
-    add("--step-by", default="users", choices=["users", "rate"], help="sweep, capacity: what the steps are")
-    add("--stop-at-saturation", action="store_true", default=False, help="sweep: end after a step that gained nothing")
+    add("--steps", default="1,2,4,8", help="sweep: users (or, with --step-by rate, requests per second) of each step")
+    add("--step-by", default="users", choices=["users", "rate"], help="sweep, capacity: unit of the steps")
+    add(
+        "--stop-at-saturation",
+        action="store_true",
+        default=False,
+        help="sweep: end after a step without a gain in throughput",
+    )
     levels.add_options(add)
-    add("--ramp", type=float, default=10.0, help="ramp: seconds until all users are there")
+    add("--ramp", type=float, default=10.0, help="ramp: seconds until all users have joined")
     add("--capture-dir", default="", include_in_web_ui=True, help="Folder for requests.jsonl and scenario.json")
-    add("--append", action="store_true", default=False, include_in_web_ui=False, help="Go on with a capture")
+    add("--append", action="store_true", default=False, include_in_web_ui=False, help="Continue a capture")
     add("--keep-raw", action="store_true", default=False, help="Keep the bytes of failed requests in CAPTURE_DIR/raw")
     add("--engine", default="engine", include_in_web_ui=False, help="Label in the records")
-    add("--workload", default="", include_in_web_ui=False, help="Label in the records; empty: what --prompts names")
+    add("--workload", default="", include_in_web_ui=False, help="Label in the records; empty: the name in --prompts")
     add("--cell", default="", include_in_web_ui=False, help="Label in the records")
     add("--round", type=int, default=1, include_in_web_ui=False, help="Label in the records")
 
@@ -145,11 +150,11 @@ OF_KIND = {
     "stop_at_saturation": ("sweep",),
     "ramp": ("ramp",),
 }
-"""The options that mean something to some kinds of load only (`ChatUser.kind`)."""
+"""The options that only some kinds of load (`ChatUser.kind`) use."""
 
 
 def form_groups(kind: str) -> list[list[Any]]:
-    """The groups of the web UI's form, as [title, options]: first what this kind of load uses.
+    """The groups of the web UI's form, as [title, options]; options of this kind of load come first.
 
     Options that only other kinds use are in no group.
     """
@@ -177,20 +182,20 @@ class PlainParser(argparse.ArgumentParser):
 
 
 def plain_parser() -> PlainParser:
-    """A parser that knows the options and nothing else."""
+    """A parser that has only these options."""
     parser = PlainParser(add_help=False, allow_abbrev=False)
     add_options(parser)
     return parser
 
 
 def users_of(options: Any, kind: str) -> int | None:
-    """The users that the options themselves ask for: those of the highest step or level. None: any number."""
+    """The number of users that the options need: that of the highest step or level. None: any number."""
     if options.step_by != "users" or kind not in ("sweep", "capacity"):
         return None
     try:
         return int(options.end if kind == "capacity" else max(map(float, options.steps.split(","))))
     except (ValueError, OverflowError):
-        return None  # `check` says what is wrong
+        return None  # `check` reports the mistake
 
 
 def check_users(scenario: str, exact: int | None, users: int | None, needed: int | None = None) -> None:
@@ -198,30 +203,30 @@ def check_users(scenario: str, exact: int | None, users: int | None, needed: int
 
     Args:
         scenario: its name.
-        exact: the number in that name; None where any will do.
-        users: as asked.
+        exact: the number in that name; None if any number is allowed.
+        users: the given number.
         needed: fewest users that the highest level needs (`users_of`).
 
     Raises:
-        UsageError: no user was asked for, or a number that is not what the scenario needs.
+        UsageError: the number is 0, or is not the number that the scenario needs.
     """
     if users is not None and users < 1:
         raise UsageError(f"--users {users}: at least 1 was expected")
     if exact and users not in (None, exact):
         raise UsageError(f"--users {users}: {scenario} always has {exact}; closed_loop takes any")
     if needed and users is not None and users < needed:
-        raise UsageError(f"--users {users}: the highest level needs {needed}; ask for so many, or for lower levels")
+        raise UsageError(f"--users {users}: the highest level needs {needed}; give as many users, or lower levels")
 
 
 def check(options: Any, kind: str) -> dict[str, Any]:
-    """Check what argparse can't; returns the request extras.
+    """Check the options beyond argparse's checks; returns the request extras.
 
     Args:
-        options: as parsed.
-        kind: of load, `ChatUser.kind`.
+        options: the parsed options.
+        kind: the kind of load, `ChatUser.kind`.
 
     Raises:
-        UsageError: naming the option, and what was expected.
+        UsageError: the message names the option and the expected value.
     """
     try:
         extras = json.loads(options.request_extras or "{}")
@@ -275,15 +280,15 @@ def check(options: Any, kind: str) -> dict[str, Any]:
     for name, kinds in OF_KIND.items():
         if kind not in kinds and getattr(options, name) != getattr(defaults, name):
             of = " or ".join({"open": "open_loop"}.get(each, each) for each in kinds)
-            raise UsageError(f"--{name.replace('_', '-')}: only {of} has a use for it")
+            raise UsageError(f"--{name.replace('_', '-')}: only {of} uses it")
     return extras
 
 
 def headers_of(options: Any) -> dict[str, str]:
-    """The extra headers of each request, as given: `ENV:VAR` stands for a variable.
+    """The extra headers of each request, as given; `ENV:VAR` refers to a variable.
 
     Raises:
-        UsageError: one is no header, or its variable is not set.
+        UsageError: a header is invalid, or its variable is not set.
     """
     try:
         headers = http_headers.parse_headers(options.header, os.environ.get(http_headers.HANDED, ""))
@@ -299,10 +304,10 @@ def failure_exit_code(options: Any) -> int:
 
 
 def target(host: str | None, endpoint: str = CHAT) -> Target:
-    """Where the requests go; `endpoint` is chat or completions.
+    """The target of the requests; `endpoint` is chat or completions.
 
     Raises:
-        UsageError: no --host, or no URL.
+        UsageError: --host is missing, or is no URL.
     """
     if not host:
         raise UsageError("--host: the engine's base URL is missing, such as http://127.0.0.1:8080")
@@ -313,10 +318,10 @@ def target(host: str | None, endpoint: str = CHAT) -> Target:
 
 
 def capture_dir(options: Any) -> Path | None:
-    """The folder for the capture, made now; None where none is asked for.
+    """The folder for the capture, created now; None if no capture is asked for.
 
     Raises:
-        UsageError: it can't be made.
+        UsageError: the folder can't be created.
     """
     if not options.capture_dir:
         return None

@@ -1,6 +1,6 @@
 """Percentiles of a stream of values in bounded memory.
 
-They rest on every single value, up to `EXACT` values; beyond, on bins two thousandths wide, off by 0.1% at most.
+Up to `EXACT` values they are exact; beyond, they come from bins 0.2% wide, with an error of at most 0.1%.
 
 The package ddsketch does the same with the same error, but is never exact, and costs more: 165 us of CPU for the 127
 gaps of one request, against 60 us here while exact and 80 us with bins alone (ddsketch 3.0.1, Python 3.11).
@@ -19,7 +19,7 @@ QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 
 def quantile(ordered: list[float], q: float) -> float | None:
-    """Linear interpolation between the closest ranks of sorted values; None of nothing."""
+    """Linear interpolation between the closest ranks of sorted values; None without values."""
     if not ordered:
         return None
     at = q * (len(ordered) - 1)
@@ -37,14 +37,14 @@ class Distribution:
     """Percentiles of a stream of values in bounded memory."""
 
     def __init__(self, exact: int = EXACT) -> None:
-        """`exact`: how many values are kept as they are."""
+        """`exact`: number of values up to which all are kept."""
         self._limit = exact
         self._values: list[float] | None = []
         self._bins: Counter[int] = Counter()
         self.count, self.total, self.largest = 0, 0.0, -math.inf
 
     def add(self, values: Iterable[float]) -> None:
-        """Take values in; both ways of counting run from the start, so that no moment pays for a change-over."""
+        """Add values. Values and bins are both kept from the start, so that the change-over costs nothing."""
         new = list(values)
         if not new:
             return
@@ -64,13 +64,13 @@ class Distribution:
         if self._values is not None:
             # Mostly sorted since the last time, which Python's sort merges in one pass.
             self._values.sort()
-            found = figures(self._values)
+            percentiles = figures(self._values)
         else:
-            found = self._from_bins()
+            percentiles = self._from_bins()
         known = bool(self.count)
         return {
             "n": self.count,
-            **found,
+            **percentiles,
             "mean": self.total / self.count if known else None,
             "max": self.largest if known else None,
             "exact": self._values is not None,
@@ -78,10 +78,10 @@ class Distribution:
 
     def _from_bins(self) -> dict[str, float | None]:
         wanted = [(name, q * (self.count - 1)) for name, q in QUANTILES]
-        found: dict[str, float | None] = {}
+        percentiles: dict[str, float | None] = {}
         seen = 0
         for number, count in sorted(self._bins.items()):
             seen += count
             while wanted and seen > wanted[0][1]:
-                found[wanted.pop(0)[0]] = 0.0 if number == -10_000 else math.exp((number + 0.5) * WIDTH)
-        return found
+                percentiles[wanted.pop(0)[0]] = 0.0 if number == -10_000 else math.exp((number + 0.5) * WIDTH)
+        return percentiles

@@ -1,4 +1,4 @@
-"""Ties a scenario to Locust: options, users without -u, sessions from start to stop, the end after N requests."""
+"""Connects a scenario to Locust: options, users without -u, sessions from start to stop, the end after N requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("enginebench")
 
 
 def install() -> None:
-    """Listen to Locust's events; importing twice (two scenario files at once) listens once."""
+    """Register for Locust's events, once even if two scenario files are loaded."""
     if getattr(events, "_enginebench", False):
         return
     events._enginebench = True  # type: ignore[attr-defined]
@@ -41,10 +41,10 @@ def install() -> None:
 
 
 def usage_error(message: str) -> NoReturn:
-    """End with one line and exit code 2."""
+    """Exit with one line and code 2."""
     sys.stderr.write(f"enginebench: {message}\n")
     sys.stderr.flush()
-    # Straight out: Locust would print the traceback of a SystemExit inside a greenlet.
+    # Exits directly, because Locust would print the traceback of a SystemExit inside a greenlet.
     raise SystemExit(ExitCode.USAGE)
 
 
@@ -62,14 +62,14 @@ def _on_init(environment: Any, **_: Any) -> None:
     hooks.install(environment.events)
     scenario, user_class = _scenario(environment)
     exact = user_class.fixed_count if user_class.exact_count else None
-    # Locust's default of 0 would kill what is in flight.
+    # Locust's default of 0 would kill the requests in flight.
     attach(environment, State(scenario, user_class.kind, exact, stop_timeout=environment.stop_timeout or None))
     _set_stop_timeout(environment)
     if options.num_users is None:
         options.num_users = users_of(options, user_class.kind) or user_class.fixed_count or None
     if options.num_users:
         if options.spawn_rate is None:
-            # All at once: Locust's ramp of one user a second is not what the scenario's name promises.
+            # All users at once: Locust's default ramp of one user per second contradicts the scenario's name.
             options.spawn_rate = options.num_users
         user_class.fixed_count = 0
     if isinstance(runner, WorkerRunner):
@@ -97,7 +97,7 @@ def _scenario(environment: Any) -> tuple[str, Any]:
 
 
 def _refuse_early(environment: Any, options: Any) -> None:
-    """Look at what can be wrong before any load: options, prompts, and whether somebody answers."""
+    """Check options, prompts, and that a server answers, before any load."""
     from workloads import load_prompts
 
     state = state_of(environment)
@@ -133,7 +133,7 @@ def _on_test_start(environment: Any, **_: Any) -> None:
         log.error("%s", error)
         if isinstance(environment.runner, WorkerRunner):
             gevent.spawn(environment.runner.quit)
-        # Out of the greenlet that would start users next; for Locust no test has begun.
+        # Leaves the greenlet that would start the users next; for Locust no test has begun.
         raise gevent.GreenletExit from None
     state.session = session
     process.freeze_garbage()
@@ -173,12 +173,12 @@ def _make_session(environment: Any) -> Session:
 
 
 def _end_when_over(environment: Any, session: Session) -> None:
-    """Once the last measured request is on disk: stop, and in a headless run quit."""
+    """Stop once the last measured request is on disk; a headless run also quits."""
     session.over.wait()
     if isinstance(environment.runner, WorkerRunner):
         worker.report_over(environment, session)
     elif state_of(environment).session is session and not session.stopping:
-        # From a greenlet of its own: stop() kills the users, and this one must not be among the waiting.
+        # From a separate greenlet, because stop() kills the users and waits for them.
         if environment.web_ui is None:
             environment.runner.quit()
         else:
@@ -205,7 +205,7 @@ def _on_test_stop(environment: Any, **_: Any) -> None:
 
 
 def exit_code(session: Session) -> int:
-    """0, or Locust's --exit-code-on-error where a measured request failed; never 0 where the capture is not whole."""
+    """0, or Locust's --exit-code-on-error if a measured request failed; never 0 if the capture is incomplete."""
     code = failure_exit_code(session.options)
     if session.failure:
         return code or ExitCode.REGRESSION
@@ -213,7 +213,7 @@ def exit_code(session: Session) -> int:
 
 
 def _on_user_error(user_instance: Any, exception: BaseException, **_: Any) -> None:
-    """End the test on a mistake in the load itself: Locust would log it and go on, and the figures would lack it."""
+    """End the test on an error in the load itself: Locust would log it and continue with missing requests."""
     # Locust fires it with the user, or with the task set of one.
     user = getattr(user_instance, "user", user_instance)
     if session := state_of(user.environment).session:
@@ -221,12 +221,12 @@ def _on_user_error(user_instance: Any, exception: BaseException, **_: Any) -> No
 
 
 def _described(exception: BaseException | None) -> str:
-    # Not its repr, which may hold what it was about: of an encoder all of its input.
+    # Not its repr, which may contain data, such as an encoder's whole input.
     return f"{type(exception).__name__}: {exception}"
 
 
 def _on_quitting(environment: Any, **_: Any) -> None:
-    """Stop now, where a signal or the end of the run has not yet: Locust decides on its exit code right after this."""
+    """Stop the test unless it has stopped already: Locust sets its exit code right after this event."""
     if isinstance(environment.runner, MasterRunner):
         environment.runner.stop(send_stop_to_client=False)
     elif (session := state_of(environment).session) and not session.stopping:

@@ -1,4 +1,4 @@
-"""Set-up of the load process: garbage collector, Ctrl-C, and its end with the process that started it."""
+"""Sets up the load process: garbage collector, Ctrl-C, and its end when its parent dies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import gevent
 from gevent.hub import get_hub
 
 DRIVER_PID = "ENGINEBENCH_DRIVER_PID"
-"""The environment variable that names the driver's process id to a load process that the driver starts."""
+"""Environment variable with the driver's process id, for a load process that the driver starts."""
 YOUNG_OBJECTS = 50_000
 """New container objects before Python collects the youngest generation: a few ms of work every few seconds."""
 _PR_SET_PDEATHSIG = 1
@@ -28,9 +28,8 @@ def is_forked() -> bool:
 def freeze_garbage() -> None:
     """Collect garbage once, then exclude all objects that exist now from later collections.
 
-    A full collection walks everything that Locust has imported. It takes some 50 ms, and no arrival is stamped
-    meanwhile. Objects that exist when a test starts live until its end; what a stream leaves behind is freed by
-    reference counting.
+    A full collection visits all objects of Locust's imports. It takes about 50 ms, in which no arrival is stamped.
+    Objects that exist when a test starts are needed until its end; reference counting frees those of a stream.
     """
     gc.unfreeze()
     gc.collect()
@@ -41,9 +40,9 @@ def freeze_garbage() -> None:
 def deliver_interrupts_between_callbacks() -> None:
     """Let the event loop deliver the first Ctrl-C, between two callbacks, and ignore later ones.
 
-    Python raises KeyboardInterrupt at any instruction. Between a read and the storing of its bytes it would lose them,
+    Python raises KeyboardInterrupt at any instruction. Between a read and storing its bytes it would lose the bytes,
     and the stream would wait for its silence timeout. A second Ctrl-C would break off the drain, which has its own
-    deadline (--drain-timeout). Where another handler is installed, or SIGINT is ignored, that stays.
+    deadline (--drain-timeout). If another handler is installed, or SIGINT is ignored, nothing changes.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return
@@ -53,7 +52,7 @@ def deliver_interrupts_between_callbacks() -> None:
         nonlocal interrupted
         if not interrupted:
             interrupted = True
-            # gevent does the same with one that is raised in a greenlet; here the main greenlet gets no traceback.
+            # As gevent does with a KeyboardInterrupt in a greenlet, but without a traceback in the main greenlet.
             get_hub().handle_system_error(KeyboardInterrupt, KeyboardInterrupt())
 
     gevent.signal_handler(signal.SIGINT, interrupt)
@@ -70,10 +69,10 @@ def end_with_driver() -> None:
 
 
 def end_with_master() -> None:
-    """Ask the same for a forked worker, which would else wait a minute for a heartbeat of its dead master.
+    """Do the same for a forked worker, which would otherwise wait a minute for a heartbeat of its dead master.
 
-    The worker leaves the master's process group: a Ctrl-C at the terminal, or a signal to the group, reaches the master
-    alone, which lets its workers drain.
+    The worker leaves the master's process group, so that a Ctrl-C or a signal to the group reaches only the master,
+    which lets its workers drain.
     """
     if is_forked():
         os.setpgid(0, 0)
@@ -85,7 +84,7 @@ def _end_with(pid: int) -> None:
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if not _is_alive(pid):
-        # It died before the kernel knew of our request.
+        # It died before the request reached the kernel.
         os.kill(os.getpid(), signal.SIGTERM)
 
 

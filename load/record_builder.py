@@ -1,4 +1,4 @@
-"""Builds the record of a request from its stamped bytes: what arrived, when, and whether it is an answer."""
+"""Builds the record of a request from its stamped bytes: content, times, and whether it is a valid answer."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _STATUSES = {429: ErrorKind.RATE_LIMITED, 503: ErrorKind.BUSY}
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What all records of one test in one process share."""
+    """The fields that all records of one test in one process share."""
 
     session: str
-    """A random prefix that keeps the ids of all sessions apart."""
+    """A random prefix that makes the ids of all sessions different."""
     engine: str
     cell: str
     scenario: str
@@ -46,7 +46,7 @@ class Labels:
 
 @dataclass(slots=True)
 class Exchange:
-    """One attempt at one ticket that has ended, with a reply or with the reason why there is none."""
+    """One ended attempt at a ticket, with a reply or the reason why there is none."""
 
     ticket: Ticket
     user: int
@@ -87,9 +87,9 @@ def build_record(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[R
         yield record
         return
     answer = Answer()
-    # Only a framed body that is complete is known to be whole.
+    # Only a complete framing proves that the body is complete.
     content_type = reply.head.headers.get("content-type", "") if reply.head else ""
-    for answer in decode(body, cut=not reply.framed, content_type=content_type):  # noqa: B007 - the last one is whole
+    for answer in decode(body, cut=not reply.framed, content_type=content_type):  # noqa: B007 - the last one is complete
         yield record
     _fill(record, answer)
     if reply.end is End.CANCELLED and not (exchange.failure or answer.error):
@@ -103,7 +103,7 @@ def build_record(exchange: Exchange, labels: Labels, phase: Phase) -> Iterator[R
 
 
 def hide_secrets(record: Record) -> None:
-    """Scrub a record of the known secrets, which servers quote: before it is written, counted or shown."""
+    """Remove known secrets, which servers may quote, from a record before it is written, counted or shown."""
     if not known_secrets():
         return
     record.text, record.reasoning = scrub(record.text, cut=False), scrub(record.reasoning, cut=False)
@@ -121,9 +121,9 @@ DEFAULT_RETRY_AFTER_S = 1.0
 
 
 def retry_after_s(reply: Reply, now: datetime | None = None) -> float | None:
-    """How long a 429 or 503 asks to wait (RFC 9110, 10.2.3: seconds or a date), at most 60 s; None for other replies.
+    """Seconds to wait after a 429 or 503 (RFC 9110, 10.2.3: seconds or a date), at most 60; None for other replies.
 
-    Without a header that can be read it is 1 s.
+    Without a valid header it is 1.
     """
     reply.unframe()
     if reply.head is None or reply.head.status not in _STATUSES:
@@ -142,7 +142,7 @@ def retry_after_s(reply: Reply, now: datetime | None = None) -> float | None:
 
 def _failure(reply: Reply, answer: Answer) -> tuple[ErrorKind, str] | None:
     whole = reply.end is End.COMPLETE or answer.done
-    # A body without events says nothing of itself where it was cut off.
+    # A cut body without events does not show what it was.
     if answer.error and (whole or answer.error[0] is not ErrorKind.NO_FINISH_REASON):
         return answer.error
     if reply.framing_error:
@@ -172,7 +172,7 @@ def _fill(record: Record, answer: Answer) -> None:
     record.chunk_tokens = answer.chunk_tokens
     record.chunk_token_source = "engine" if record.chunk_tokens is not None else None
     usage = answer.usage or {}
-    # A prompt has at least one token: 0 is a server that does not count.
+    # A prompt has at least one token, so 0 means that the server does not count.
     record.prompt_tokens = count_of(usage.get("prompt_tokens")) or None
     record.completion_tokens, record.reasoning_tokens = answer.completion_tokens, answer.reasoning_tokens
     record.token_source = "usage" if record.completion_tokens is not None else None

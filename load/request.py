@@ -14,7 +14,7 @@ from workloads import Prompt
 
 
 class RequestWriter:
-    """Writes the requests of one test. Made once per test: what all requests share is written once."""
+    """Writes the requests of one test. The parts that all requests share are written once per test."""
 
     def __init__(
         self,
@@ -28,10 +28,10 @@ class RequestWriter:
         """Prepare the head.
 
         Args:
-            options: as parsed.
-            target: where the requests go.
+            options: the parsed options.
+            target: the target of the requests.
             extras: fields merged into each body last; null leaves a field out.
-            headers: further headers, which replace those of the same name.
+            headers: further headers; they replace headers of the same name.
             key: the API key for the Authorization header.
         """
         self._options, self._extras = options, extras
@@ -48,7 +48,7 @@ class RequestWriter:
         self._head = head.encode("latin-1") + b"Content-Length: "
 
     def write(self, prompt: Prompt) -> tuple[bytes, int | None]:
-        """The bytes of one request, and the most tokens that it asks for."""
+        """The bytes of one request, and the largest number of tokens that it asks for."""
         options = self._options
         fixed_length = {"ignore_eos": True} if options.fixed_length else {}
         body = request_body(
@@ -60,7 +60,7 @@ class RequestWriter:
             fields={"temperature": 0, **fixed_length, **(prompt.request or {}), **self._extras},
         )
         data = orjson.dumps(body)
-        # What the extras made of it is what was asked for.
+        # The extras may have changed max_tokens.
         return b"%b%d\r\n\r\n%b" % (self._head, len(data), data), body.get(
             "max_tokens", body.get("max_completion_tokens")
         )

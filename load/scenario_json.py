@@ -1,4 +1,4 @@
-"""The fields of scenario.json except `counts`, which the capture keeps: of one process, and of several workers."""
+"""Builds the fields of scenario.json (except `counts`, which the capture adds), for one process or several workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def asked_fields(
     extras: Mapping[str, Any],
     headers: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What the options ask for. Null means: does not apply, or no limit."""
+    """The requested load. Null means: does not apply, or no limit."""
     return {
         "users": users,
         "rate": options.rate if kind == "open" and options.arrivals != TRACE else None,
@@ -38,7 +38,7 @@ def asked_fields(
         **({"carry": options.carry} if conversations else {}),
         "duration_s": options.duration or None,
         "warmup": options.warmup,
-        # Null: each prompt's own budget.
+        # Null: each prompt's own limit.
         "max_tokens": options.max_tokens or None,
         "fixed_length": options.fixed_length,
         "cancel_share": options.cancel_share,
@@ -65,7 +65,7 @@ def process_fields(
     client: Mapping[str, Any] | None,
     capacity: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The fields for one process: a whole test, or a worker's part of one."""
+    """The fields for one process, which runs a whole test or a worker's part of it."""
     sweep = admission.sweep
     reason = reason if ended else NOT_ENDED
     return {
@@ -100,8 +100,7 @@ def distributed_fields(
 ) -> dict[str, Any]:
     """The fields for a distributed test, from the ends that its workers reported.
 
-    Clocks of hosts are never compared. A worker's stamps, and so its window, mean something among its own only; they
-    stay in `workers`.
+    Clocks of different hosts are never compared, so a worker's stamps and window stay in `workers`.
     """
     workers = [{**end, "in_flight_clock": "this worker's own"} for end in ends]
     first: dict[str, Any] = workers[0] if workers else {}

@@ -1,4 +1,4 @@
-"""One test from start to stop: what its users share, how their requests become records, and when it is over."""
+"""Runs one test from start to stop: the state that users share, the path from requests to records, and the end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = logging.getLogger("enginebench")
 
 
 class Session:
-    """What the users of one process share during one test. Made at `test_start`, closed after `test_stop`."""
+    """The state that users of one process share during a test. Created at `test_start`, closed after `test_stop`."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Session:
         """Prepare a test.
 
         Args:
-            options: as parsed.
+            options: the parsed options.
             scenario: its name, for the records.
             kind: the shape of the load, `ChatUser.kind`.
             shard: this process's part of the prompts and counts.
             host: the engine's base URL.
-            users: the users that this process should have now; Locust can change the number during a test.
-            capture: the folder for the records; None where they are not written here.
+            users: returns the number of users that this process should have; Locust can change it during a test.
+            capture: the folder for the records; None if this process does not write them.
             on_record: called with every record, after it is written.
 
         Raises:
@@ -106,7 +106,7 @@ class Session:
             options, kind, prompts, shard, users, on_measure=self._begin_measuring, on_idle=self._end_if_over
         )
         self.director: Director | None = None
-        """Of a capacity search in one process; workers follow their master's."""
+        """The director of a capacity search in one process; workers follow their master's director."""
         if kind == "capacity" and shard.count == 1:
             self.director = director(
                 options,
@@ -134,7 +134,7 @@ class Session:
         self._write_scenario()
 
     def _begin_measuring(self) -> None:
-        # A worker learns its number of users only after the start of the test.
+        # A worker gets its number of users only after the start of the test.
         self._asked["users"] = self.users()
         self.health.start()
 
@@ -144,12 +144,12 @@ class Session:
         return self.admission.next(user)
 
     def close(self, reason: str) -> None:
-        """Admit nothing more, before all was asked. The first call's reason stays."""
+        """Admit no more requests, before all were asked. The first call's reason stays."""
         self.admission.close(reason)
         self._decoding.let_all_go()
 
     def stop(self) -> None:
-        """Take note that Locust stops the test."""
+        """Handle Locust's stop of the test."""
         if not self.stopping and self.users() != self._asked["users"] and self.admission.measure_start_ns is not None:
             self.close(f"the number of users was changed from {self._asked['users']} to {self.users()} during the test")
         self.stopping = True
@@ -161,7 +161,7 @@ class Session:
             self.over.set()
 
     def ended(self, exchange: Exchange) -> None:
-        """Take a request that has ended; it is decoded and written a little later, between arrivals."""
+        """Accept an ended request; it is decoded and written a little later, between arrivals."""
         phase = exchange.ticket.phase
         if phase is not Phase.WARMUP and self.admission.is_last_lap:
             phase = Phase.DRAIN
@@ -170,19 +170,19 @@ class Session:
     # -- records ----------------------------------------------------------------------------------------------------
 
     def send_records_with(self, sink: Callable[[Record, int | None], None]) -> None:
-        """Replace what takes each record with its level (a worker sends them to its master)."""
+        """Set the function that receives each record and its level (a worker sends them to its master)."""
         self._sink = sink
 
     def _keep(self, record: Record, exchange: Exchange) -> None:
-        """Write a record without known secrets, count it, and hand it to the listeners."""
+        """Write a record without known secrets, count it, and pass it to the listeners."""
         hide_secrets(record)
-        # An attempt that is asked again says nothing of a level: the attempt that follows does.
+        # A retried attempt is no evidence on a level; the next attempt is.
         level = None if exchange.retried else exchange.ticket.level
         try:
             self._sink(record, level)
         except CaptureError as error:
             self.fail(str(error))
-        # An attempt that is asked again is an error in the figures, but the request is not over.
+        # A retried attempt counts as an error in the figures, but its request has not ended.
         if record.measured and not exchange.retried:
             self.finished += record.failed or exchange.ticket.is_last
             self.failed += record.failed
@@ -200,7 +200,7 @@ class Session:
         return exchange.record
 
     def fail(self, message: str) -> None:
-        """End the test at once, as one that cannot be trusted to be whole. The first message stays."""
+        """End the test at once and mark it incomplete. The first message stays."""
         if self.failure is None:
             self.failure = message
             log.error(message)
@@ -209,7 +209,7 @@ class Session:
             self.over.set()
 
     def finish(self) -> None:
-        """After the users have stopped: decode what is left, and write how the test came out."""
+        """After the users have stopped: decode the remaining requests, and write the result of the test."""
         self.over.set()
         self._decoding.finish()
         self.health.stop()
@@ -222,15 +222,15 @@ class Session:
 
     @property
     def incomplete_reason(self) -> str | None:
-        """Why this is not all that was asked for; None where it is."""
+        """Why the test is incomplete; None if it is complete."""
         if self.failure:
             return self.failure
         if self.admission.stop_reason:
             return self.admission.stop_reason
-        owed = self.admission.owed
-        if owed is not None and self.finished < owed:
+        required = self.admission.required
+        if required is not None and self.finished < required:
             what = "conversations" if "conversations" in self._asked else "requests"
-            return f"{self.finished} of {owed} measured {what}"
+            return f"{self.finished} of {required} measured {what}"
         return None
 
     def describe(self, *, ended: bool) -> dict[str, Any]:

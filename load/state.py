@@ -15,15 +15,15 @@ from load.session import Session
 
 @dataclass
 class State:
-    """What the listeners of Locust's events share."""
+    """The state that the listeners of Locust's events share."""
 
     scenario: str
     kind: str
     """The shape of the load, `ChatUser.kind`."""
     exact_users: int | None
-    """The number of users in the scenario's name; None where any number may run."""
+    """The number of users in the scenario's name; None if any number is allowed."""
     stop_timeout: float | None
-    """Locust's own --stop-timeout where it was given; else the drain timeout of each test holds."""
+    """Locust's own --stop-timeout if given; else None, and each test's drain timeout applies."""
     session: Session | None = None
     """The running test; always None on a master."""
     progress: Progress | None = None

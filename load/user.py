@@ -1,4 +1,4 @@
-"""The user of every scenario: asks, streams, records; the scenarios differ in how many there are and when they ask."""
+"""The user of every scenario: sends requests, reads streams, records. Scenarios set the number and timing of users."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ChatUser(User):
     """One client that sends streaming chat completions, one after the other.
 
     `kind` is the shape of the load: closed (send when the last one has ended), open (send when due), sweep or ramp.
-    `fixed_count` users run unless the command line or the web UI names another number, which a scenario with
-    `exact_count` refuses: its name says how many they are.
+    `fixed_count` users run unless the command line or the web UI gives another number. A scenario with `exact_count`
+    refuses another number, because its name contains the number.
     """
 
     abstract = True
@@ -60,7 +60,7 @@ class ChatUser(User):
 
     @task
     def chat(self) -> None:
-        """Send the next request; without one, wait for the end of the test without asking again."""
+        """Send the next request; if there is none, wait for the end of the test."""
         ticket = self.session.next(self._number)
         if ticket is None:
             self.session.over.wait()
@@ -150,5 +150,5 @@ class ChatUser(User):
         return exchange, wait_s
 
     def _request(self, ticket: Ticket) -> tuple[bytes, int | None]:
-        """The bytes of a ticket's request, and the most tokens that it asks for."""
+        """The bytes of a ticket's request, and the largest number of tokens that it asks for."""
         return self.session.requests.write(ticket.prompt)

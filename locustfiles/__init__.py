@@ -1,1 +1,1 @@
-"""The scenarios: one small Locust file each. What they are made of is in `load/`."""
+"""The scenarios: one small Locust file each. Their parts are in `load/`."""

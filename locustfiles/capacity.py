@@ -1,4 +1,4 @@
-"""Searches the most users (or requests a second) at which enough requests still meet the --objectives."""
+"""Searches the most users (or requests per second) at which enough requests still meet the --objectives."""
 
 from load.user import ChatUser
 

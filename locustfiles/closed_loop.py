@@ -1,6 +1,6 @@
 """Exactly N requests in flight; N comes from `-u N`, or from the web UI."""
 
-# Locust registers this module under its file's name: called concurrent.py, it would take the standard library's place.
+# Locust registers this module under its file's name, so the name concurrent.py would shadow the standard library's.
 
 from load.user import ChatUser
 

@@ -4,7 +4,7 @@ from load.user import ChatUser
 
 
 class OpenLoop(ChatUser):
-    """At most `-u` requests in flight; one that has to wait for a free user goes out late, and its record says so."""
+    """At most `-u` requests in flight. If no user is free, a request is sent late, and its record shows the delay."""
 
     kind = "open"
     fixed_count = 64

@@ -1,4 +1,4 @@
-"""Users join one after the other over --ramp seconds; measuring starts with the first."""
+"""Users join one by one over --ramp seconds; measuring starts with the first."""
 
 from load.user import ChatUser
 

@@ -1,4 +1,4 @@
-"""Step by step up to saturation: --steps 1,2,4,8 users, or with --step-by rate so many requests a second."""
+"""Step by step up to saturation: --steps 1,2,4,8 users, or with --step-by rate as many requests per second."""
 
 from load.user import ChatUser
 

@@ -1,4 +1,4 @@
-"""Collects the deltas of a chat stream into an answer, and judges whether it is one. Pure."""
+"""Collects the deltas of a chat stream into an answer, and decides whether it is valid. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_NOTES = 20
 class Answer:
     """A stream's content, delta by delta. Stamps are nanoseconds of the caller's clock.
 
-    `chunk_ns` and `chunk_chars` have an entry for every event that brought generated text of any kind.
+    `chunk_ns` and `chunk_chars` have one entry per event with generated text of any kind.
     """
 
     text: list[str] = field(default_factory=list)
@@ -43,26 +43,26 @@ class Answer:
     cut_off: bool = False
     """Whether the connection ended in the middle of an event."""
     events: int = field(default=0, compare=False)
-    """Events that `take` saw; further ones show in the chunks."""
+    """Number of events that `take` handled; other events are counted as chunks only."""
     notes: list[str] = field(default_factory=list)
     _calls: ToolCalls = field(default_factory=ToolCalls)
     _indices: set[int] = field(default_factory=set, compare=False)
-    """The choices that brought text."""
+    """The indices of choices with text."""
     _usages: int = 0
     _counted: int = 0
     """Completion tokens up to the last event that had text and a running count."""
     _tokens: dict[int, int] = field(default_factory=dict)
-    """Tokens of those chunks whose number the engine gives."""
+    """Tokens by chunk, where the engine reports them."""
     _no_counts: bool = False
-    """Whether running counts were seen that cannot be counts, such as 0 after text."""
+    """Whether the stream had impossible running counts, such as 0 after text."""
     _thought_at: list[int] = field(default_factory=list)
-    """Which of the chunks hold thoughts alone."""
+    """Indices of the chunks that have only thoughts."""
     _first_answer_chunk_ns: int | None = None
 
     # -- taking events in ---------------------------------------------------------------------------------------------
 
     def take(self, event: Event, stamp_ns: int) -> None:
-        """Take in one event that arrived at `stamp_ns`. After an error or `[DONE]` nothing more is taken."""
+        """Add one event that arrived at `stamp_ns`. After an error or `[DONE]` further events are ignored."""
         if self.error or self.done:
             return
         data = event.data.strip()
@@ -77,7 +77,7 @@ class Answer:
             self.take_data(event.data, stamp_ns)
 
     def take_data(self, data: bytes, stamp_ns: int) -> None:
-        """Take in the data of an event that is neither `[DONE]` nor an error by its kind."""
+        """Add the data of an event that is neither `[DONE]` nor an error by its kind."""
         try:
             chunk = loads(data)
         except ValueError as error:
@@ -91,9 +91,9 @@ class Answer:
             self._take_chunk(chunk, stamp_ns)
 
     def take_plain(self, data: bytes, stamp_ns: int) -> bool:
-        """Take in an event with one delta of nothing but content; return False, with nothing done, for any other.
+        """Fast path: add an event with one delta of only content. For any other event, do nothing and return False.
 
-        Most events are such. This does what `take_data()` would do, in less than half of its time.
+        Most events are of this kind. The result equals that of `take_data()`, in less than half of its time.
         """
         try:
             chunk = orjson.loads(data)
@@ -120,7 +120,7 @@ class Answer:
         return True
 
     def take_content(self, content: str, stamp_ns: int) -> None:
-        """Take in the content, not empty, of a delta that brought nothing else."""
+        """Add the (not empty) content of a delta that has nothing else."""
         self.text.append(content)
         self.chunk_ns.append(stamp_ns)
         self.chunk_chars.append(len(content))
@@ -128,7 +128,7 @@ class Answer:
             self._see_first(content, stamp_ns, answers=True)
 
     def _see_first(self, piece: str, stamp_ns: int, *, answers: bool) -> None:
-        """Note the first token, and the first of the answer. White space alone is neither."""
+        """Record the first token, and the first token of the answer. White space alone counts as neither."""
         if answers and self._first_answer_chunk_ns is None:
             self._first_answer_chunk_ns = stamp_ns
         if is_blank(piece):
@@ -165,7 +165,7 @@ class Answer:
             self.finish_reason = reason[:100]
         raw = choice.get("delta")
         if not isinstance(raw, dict):
-            # A choice of /v1/completions has its text where a chat's has a delta.
+            # A choice of /v1/completions has `text` instead of a delta.
             raw = {"content": choice.get("text")}
         delta = read_delta(raw)
         self._note(
@@ -215,7 +215,7 @@ class Answer:
     # -- the whole answer ---------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Settle what only the whole stream shows."""
+        """Compute the values that need the whole stream."""
         self._drop_empty_thought()
         if self.chunk_ns and self.first_token_ns is None:
             self.first_token_ns = self.chunk_ns[0]
@@ -223,7 +223,7 @@ class Answer:
             self.first_answer_ns = self._first_answer_chunk_ns
 
     def _drop_empty_thought(self) -> None:
-        """Leave out the chunks of a thought of white space before an answer: they are the template's frame, not tokens.
+        """Remove the chunks of a thought of only white space before an answer: they come from the template.
 
         With thinking off, a server that parses `<think></think>` out of the prompt's own end sends that white
         space as reasoning before its prefill is done (seen: 8 ms instead of 165 ms).
@@ -238,11 +238,11 @@ class Answer:
 
     @property
     def chunk_tokens(self) -> list[int] | None:
-        """Tokens of every chunk; None unless the engine gives believable counts for all of them."""
+        """Tokens of every chunk; None unless the engine reports plausible counts for all of them."""
         if self._no_counts or not self._tokens or len(self._tokens) != len(self.chunk_ns):
             return None
         tokens = [self._tokens[place] for place in range(len(self.chunk_ns))]
-        # A count that never grows is the total, sent with every event.
+        # A count that never grows is the total, repeated in every event.
         return tokens if len(tokens) == 1 or sum(tokens[1:]) > 0 else None
 
     @property
@@ -256,7 +256,7 @@ class Answer:
 
     @property
     def completion_tokens(self) -> int | None:
-        """Tokens by usage. Zeros in several events, with text, are a server that does not count: unknown."""
+        """Tokens by usage. If several events with text have 0, the server does not count, so the number is unknown."""
         tokens = count_of((self.usage or {}).get("completion_tokens"))
         return None if tokens == 0 and self.chunk_ns and self._usages > 1 else tokens
 
@@ -265,7 +265,7 @@ class Answer:
         return detail(self.usage or {}, "completion_tokens_details", "reasoning_tokens")
 
     def verdict(self) -> tuple[ErrorKind, str] | None:
-        """Why a stream that ended cleanly is no answer; None where it is one."""
+        """Why a stream that ended cleanly is no valid answer; None if it is valid."""
         if self.error:
             return self.error
         if self.cut_off:
@@ -281,7 +281,7 @@ class Answer:
         if tokens is None or self.choices > 1:
             return
         kind = ErrorKind.USAGE_CONTRADICTS
-        # A token may be split over two deltas (a reasoning parser's seam), but not every one over many.
+        # A single token may be split over two deltas (by a reasoning parser), but not every token over many.
         too_many = chunks > 2 * tokens + 4
         if tokens < 1 or too_many or sum(self.chunk_tokens or ()) > tokens:
             yield kind, f"usage gives {tokens} tokens for {chunks} chunks of text"
@@ -292,14 +292,14 @@ class Answer:
 
 
 def _running_count(usage: Any, timings: Any) -> Any:
-    """Completion tokens up to this event, from its usage or from llama.cpp's timings; None where it has neither."""
+    """Completion tokens up to this event, from its usage or llama.cpp's timings; None if it has neither."""
     if isinstance(usage, dict) and usage.get("completion_tokens") is not None:
         return usage["completion_tokens"]
     return timings.get("predicted_n") if isinstance(timings, dict) else None
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text shows nothing: white space, zero-width and other control characters alone."""
+    """Whether a text is invisible: only white space, zero-width and other control characters."""
     return not text.strip() or all(
         character.isspace() or unicodedata.category(character) in ("Cf", "Cc") for character in text
     )

@@ -1,4 +1,4 @@
-"""Decodes the stamped pieces of a whole body, with pauses so that arriving bytes are stamped meanwhile."""
+"""Decodes the stamped pieces of a complete body, with pauses so that arriving bytes can be stamped."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from records import ErrorKind
 
 MAX_EVENT_BYTES = 16 * 2**20
 YIELD_EVERY = 16
-"""Pieces decoded in one go; some 0.1 ms."""
-# Reading repeated events by `content_reader` saves 7% of the client's CPU, by a sampling profiler, at 64 streams.
+"""Pieces decoded between two pauses; about 0.1 ms."""
+# Reading repeated events by `content_reader` saves 7% of the client's CPU at 64 streams (sampling profiler).
 LEARN_EVERY = 8
-"""Learning to read a repeated event takes the time that it saves on some four of them."""
+"""Events between two attempts to build a reader; building one costs what it saves on about four events."""
 
 
 def decode(pieces: list[tuple[int, bytes]], *, cut: bool = False, content_type: str = "") -> Iterator[Answer]:
-    """Decode a whole body, yielding the same Answer every few pieces so that the caller can pause in between.
+    """Decode a complete body; yields the same Answer every few pieces, so that the caller can pause.
 
     Args:
         pieces: (arrival in ns, bytes) of the body without its framing.
-        cut: whether the connection ended a body that may not be whole. Half an event at its end is then cut off, and
-            not bad JSON.
-        content_type: of the response, for the message about a body that is no event stream.
+        cut: whether the connection ended a body that may be incomplete. An incomplete last event then counts as cut
+            off, not as bad JSON.
+        content_type: the response's, for the message about a body that is no event stream.
     """
     decoder, answer = SSEDecoder(), Answer()
     take_plain, take_content = answer.take_plain, answer.take_content
@@ -36,7 +36,7 @@ def decode(pieces: list[tuple[int, bytes]], *, cut: bool = False, content_type: 
         if read_content is not None and (content := read_content(data)):
             take_content(content, stamp)
         elif (
-            # Most reads hold one whole event of one line, which the decoder would cut out the same.
+            # Most reads are one complete event of one line; the decoder would give the same result.
             between_events
             and data.startswith(b"data: {")
             and data.endswith(b"}\n\n")

@@ -1,6 +1,6 @@
-"""Reads what one delta of a choice holds: answer, thoughts, refusal and tool calls, under all names that servers use.
+"""Reads one delta of a choice: answer, thoughts, refusal and tool calls, under all names that servers use.
 
-This is the one rule of which fields are thoughts. The load and the probe both use it.
+This module alone decides which fields are thoughts. The load and the probe both use it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from load.chat.tool_calls import Fragment
 
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
-"""Fields that hold thoughts. Gateways repeat one thought under several names: the first that is not empty counts."""
+"""Fields with thoughts. Gateways may repeat a thought under several names: the first field that is not empty counts."""
 _THOUGHT_PARTS = frozenset({"thinking", "reasoning", "reasoning_text", "thought"})
 _TEXT_KEYS = ("text", "content", "thinking", "reasoning", "summary", "refusal")
 _KNOWN = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *THOUGHT_FIELDS})
@@ -29,7 +29,7 @@ class Delta:
     refusal: str = ""
     calls: list[Fragment] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    """Names of further fields that hold text."""
+    """Names of unknown fields with text."""
 
     @property
     def characters(self) -> int:
@@ -38,40 +38,40 @@ class Delta:
 
 
 def read_delta(delta: Mapping[str, Any]) -> Delta:
-    """Read a delta. Values of an unexpected type hold nothing; nothing raises."""
-    found = Delta()
+    """Read a delta. Values of an unexpected type are ignored; it never raises."""
+    result = Delta()
     content = delta.get("content")
     if isinstance(content, str):
-        found.content = content
+        result.content = content
     elif isinstance(content, list):
-        _read_parts(content, found)
-    found.thought = next((text for name in THOUGHT_FIELDS if (text := text_of(delta.get(name)))), found.thought)
-    found.refusal = text_of(delta.get("refusal")) or found.refusal
+        _read_parts(content, result)
+    result.thought = next((text for name in THOUGHT_FIELDS if (text := text_of(delta.get(name)))), result.thought)
+    result.refusal = text_of(delta.get("refusal")) or result.refusal
     calls = delta.get("tool_calls")
     # Text Generation Inference sent one object in place of the list.
     for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
         if isinstance(call, dict):
             index, name = call.get("index"), call.get("id")
             place = index if isinstance(index, int) else place
-            _read_call(call.get("function"), place, name if isinstance(name, str) else "", found)
-    _read_call(delta.get("function_call"), 0, "", found)
-    found.unknown = [name for name, value in delta.items() if name not in _KNOWN and text_of(value)]
-    return found
+            _read_call(call.get("function"), place, name if isinstance(name, str) else "", result)
+    _read_call(delta.get("function_call"), 0, "", result)
+    result.unknown = [name for name, value in delta.items() if name not in _KNOWN and text_of(value)]
+    return result
 
 
-def _read_parts(parts: list[Any], found: Delta) -> None:
+def _read_parts(parts: list[Any], result: Delta) -> None:
     """Read content that is a list of typed parts."""
     for part in parts:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind in _THOUGHT_PARTS:
-            found.thought += text_of(part)
+            result.thought += text_of(part)
         elif kind == "refusal":
-            found.refusal += text_of(part)
+            result.refusal += text_of(part)
         else:
-            found.content += text_of(part)
+            result.content += text_of(part)
 
 
-def _read_call(function: Any, index: int, call_id: str, found: Delta) -> None:
+def _read_call(function: Any, index: int, call_id: str, result: Delta) -> None:
     if not isinstance(function, dict):
         return
     name, arguments = function.get("name"), function.get("arguments")
@@ -79,7 +79,7 @@ def _read_call(function: Any, index: int, call_id: str, found: Delta) -> None:
         arguments = json.dumps(arguments)
     name = name if isinstance(name, str) else ""
     if name or arguments:
-        found.calls.append(Fragment(index, name, arguments or "", call_id))
+        result.calls.append(Fragment(index, name, arguments or "", call_id))
 
 
 def text_of(value: Any, depth: int = 0) -> str:

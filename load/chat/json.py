@@ -1,4 +1,4 @@
-"""Parses JSON as servers really send it, and finds the message in an error."""
+"""Parses the JSON that servers really send, and extracts the message of an error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from records import ErrorKind
 
 
 def loads(data: bytes) -> Any:
-    """Parse JSON, also NaN, half a surrogate pair and numbers of any size, which servers send and orjson refuses.
+    """Parse JSON, including NaN, lone surrogates and numbers of any size, which servers send and orjson refuses.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: the data is not JSON.
     """
     try:
         return orjson.loads(data)
@@ -26,7 +26,7 @@ def loads(data: bytes) -> Any:
 
 
 def _parse_int(digits: str) -> int | float:
-    # Python refuses to read more than 4300 digits.
+    # Python refuses to parse more than 4300 digits.
     return int(digits) if len(digits) < 1000 else float("inf")
 
 
@@ -50,7 +50,7 @@ def error_text(error: Any) -> str:
 
 
 def body_error(data: bytes, content_type: str) -> tuple[ErrorKind, str] | None:
-    """Why a whole body without a single event is no answer; None where nothing can be said about it."""
+    """Why a complete body without any event is no answer; None if the reason is unknown."""
     if not data.strip():
         return None
     try:
@@ -75,7 +75,7 @@ def unreadable(data: bytes, error: Exception) -> tuple[ErrorKind, str]:
 
 
 def whole(text: str) -> str:
-    """Join surrogates that came in two deltas; one that stays alone becomes U+FFFD."""
+    """Join surrogates that were split over two deltas; a lone surrogate becomes U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

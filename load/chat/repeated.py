@@ -1,4 +1,4 @@
-"""Reads the content of an event that repeats the bytes of the one before it, all but the content."""
+"""Fast path: decodes an event that differs from the previous one only in its content string."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import orjson
 
 _CONTENT = re.compile(rb'"content"\s*:\s*("(?:[^"\\]|\\.)*")')
 MOST_PLACES = 4
-"""Places of a content that are tried: an event is the engine's, and could have thousands."""
+"""Most places of a content that are tried: a hostile engine's event could have thousands."""
 _PROBE = "\x00probe\x00"
 _PREFIX = b"data: "
 
 
 def content_reader(event: bytes) -> Callable[[bytes], str | None] | None:
-    """Learn from a whole plain event, `data: {...}` with its blank line, how to read the content of the next ones.
+    """Build a reader for the content of similar events from a complete event, `data: {...}` with its blank line.
 
-    Returns a function from an event's bytes to its content, None where the event differs in anything else; and None
-    where the content cannot be found. A JSON text stays the same but for one string when that string's literal is
-    replaced by another, so the function returns what a parse of the whole event would give.
+    Returns a function from an event's bytes to its content (None if the event differs in anything else), or None if
+    the content cannot be located. Replacing one string literal in a JSON text changes only that string, so the function
+    returns the same as a parse of the whole event.
     """
     for match in islice(_CONTENT.finditer(event), MOST_PLACES):
         start, end = match.span(1)
@@ -34,7 +34,7 @@ def content_reader(event: bytes) -> Callable[[bytes], str | None] | None:
 
 
 def _between(before: bytes, after: bytes) -> Callable[[bytes], str | None]:
-    """Read the string between two pieces; each holds the quote on its side."""
+    """A reader for the string between two byte strings, each of which includes the quote on its side."""
     least, start, end, loads = len(before) + len(after), len(before) - 1, 1 - len(after), orjson.loads
 
     def read(data: bytes) -> str | None:
@@ -42,7 +42,7 @@ def _between(before: bytes, after: bytes) -> Callable[[bytes], str | None]:
             try:
                 content: str = loads(data[start:end])
             except ValueError:
-                # No literal of one string, or half a surrogate pair.
+                # Not a literal of a single string, or a lone surrogate.
                 return None
             return content
         return None

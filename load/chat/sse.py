@@ -1,4 +1,4 @@
-"""Server-sent events, pure: bytes in, events out; no I/O, no clock.
+"""Decodes server-sent events: bytes in, events out. Pure: no I/O, no clock.
 
 Follows the event stream format of the WHATWG HTML standard (section 9.2) on bytes: LF, CR and CRLF never occur inside
 a UTF-8 character, so text may be split anywhere and U+2028 is no line end.
@@ -18,7 +18,7 @@ class Event(NamedTuple):
 
 
 class SSEDecoder:
-    """Cuts a byte stream into events. `feed()` may be given any split of the bytes; `flush()` ends the stream."""
+    """Splits a byte stream into events. `feed()` accepts any split of the bytes; `flush()` ends the stream."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -28,7 +28,7 @@ class SSEDecoder:
         self._at_start = True
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take in bytes; returns the events that they complete."""
+        """Add bytes; returns the events that they complete."""
         if self._at_start and data:
             self._buffer += data
             if len(self._buffer) < 3 and b"\xef\xbb\xbf".startswith(self._buffer):
@@ -48,18 +48,18 @@ class SSEDecoder:
         return list(self._dispatch(lines))
 
     def flush(self) -> list[Event]:
-        """The stream is over: an event that lacks only its blank line still counts, since servers forget it."""
+        """End the stream. An event that lacks only its blank line still counts, because some servers omit it."""
         lines, self._buffer = ([self._buffer] if self._buffer else []), b""
         return list(self._dispatch([*lines, b""]))
 
     @property
     def between_events(self) -> bool:
-        """Whether all that was fed is dispatched, so that the next byte begins a new event."""
+        """Whether all bytes so far are dispatched, so that the next byte begins a new event."""
         return not (self._buffer or self._data or self._kind or self._after_cr or self._at_start)
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes held for an event that is not complete yet."""
+        """Number of buffered bytes of an incomplete event."""
         return len(self._buffer) + sum(map(len, self._data))
 
     def _dispatch(self, lines: list[bytes]) -> Iterator[Event]:
@@ -73,8 +73,8 @@ class SSEDecoder:
             elif line.startswith(b"event:"):
                 self._kind = line[6:].strip()
             elif line.startswith(b"error:"):
-                # Older llama.cpp servers wrote failures so, outside the standard.
+                # Older llama.cpp servers sent errors in this form, outside the standard.
                 yield Event("error", line[6:].strip())
             elif line == b"data":
                 self._data.append(b"")
-            # Comments (":"), id:, retry: and unknown fields carry nothing of an answer.
+            # Comments (":"), id:, retry: and unknown fields have no part of an answer.

@@ -1,4 +1,4 @@
-"""Puts the fragments of tool calls together, also where a server gives several calls the same index. Pure."""
+"""Joins the fragments of tool calls, even if a server gives several calls the same index. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What one delta brings of one call; a server sends the name, and mostly the id, with the first one only."""
+    """One delta's part of a call. A server sends the name, and mostly the id, only with the first fragment."""
 
     index: int
     name: str
@@ -27,7 +27,7 @@ class _Call:
         """Whether a fragment of the same index belongs to this call and not to the next one.
 
         The API numbers the calls of an answer. Ollama (up to 0.20), older vLLM and SGLang, and NVIDIA Dynamo gave
-        all of them the index 0, each with an id of its own and its name; before 0.4.7 Ollama sent no index at all.
+        all of them the index 0, each with its own id and name; before 0.4.7 Ollama sent no index at all.
         """
         if not (fragment.name and self.name):
             return True
@@ -43,7 +43,7 @@ class ToolCalls:
     _calls: list[_Call] = field(default_factory=list)
 
     def take(self, fragment: Fragment) -> None:
-        """Add a fragment to its call, or begin the next one with it."""
+        """Add a fragment to its call, or begin the next call with it."""
         call = next((call for call in reversed(self._calls) if call.index == fragment.index), None)
         if call is None or not call.goes_on_with(fragment):
             call = _Call(fragment.index, fragment.id)
@@ -55,7 +55,7 @@ class ToolCalls:
         call.arguments.append(fragment.arguments)
 
     def whole(self) -> list[dict[str, str]]:
-        """{"name": str, "arguments": str} of each call; the calls by their index, those of one index as they came."""
+        """{"name": str, "arguments": str} of each call; by index, then in order of arrival."""
         calls = sorted(self._calls, key=lambda call: call.index)
         return [{"name": call.name, "arguments": "".join(call.arguments)} for call in calls]
 

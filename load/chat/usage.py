@@ -1,4 +1,4 @@
-"""Reads token counts and server timings of a chat stream. Drops what a record cannot hold, with a note."""
+"""Reads token counts and server timings of a chat stream. Values that a record cannot store are dropped with a note."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_COUNT = 2**31 - 1
-"""Larger token counts are no counts."""
+"""Larger numbers are no token counts."""
 _MAX_INT = 2**63 - 1
 _MAX_DEPTH = 8
 _MAX_VALUES = 512
 
 
 def count_of(value: Any) -> int | None:
-    """A token count: a whole number from 0 to `MAX_COUNT`, also where JSON writes it as 8.0; None for anything else."""
+    """A token count: an integer from 0 to `MAX_COUNT`, also if written as 8.0; None for anything else."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT:
@@ -23,7 +23,7 @@ def count_of(value: Any) -> int | None:
 
 
 def merge_usage(known: dict[str, Any] | None, usage: dict[str, Any]) -> dict[str, Any]:
-    """Add the usage of a later event. A null, a zero or an empty object never takes the place of a real value."""
+    """Merge the usage of a later event. A null, a zero or an empty object never replaces a real value."""
     if not known:
         return dict(usage)
     return known | {name: value for name, value in usage.items() if value or name not in known}
@@ -36,14 +36,14 @@ def detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
 
 
 def notes_on(usage: Mapping[str, Any]) -> list[str]:
-    """One sentence for each count of the usage that is no count."""
+    """One sentence per invalid count of the usage."""
     names = ("prompt_tokens", "completion_tokens")
     bad = [name for name in names if usage.get(name) is not None and count_of(usage[name]) is None]
     return [f"usage.{name} is no token count and was dropped: {str(usage[name])[:40]}" for name in bad]
 
 
 def storable(value: Any, where: str, notes: list[str]) -> Any:
-    """A JSON value without what a record cannot hold: numbers beyond 64 bits, infinities, deep nesting, bulk."""
+    """A JSON value without parts that a record cannot store: numbers over 64 bits, infinities, deep nesting, bulk."""
     budget = [_MAX_VALUES]
 
     def clean(item: Any, path: str, depth: int) -> Any:

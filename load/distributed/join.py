@@ -1,4 +1,4 @@
-"""Which workers may join a master: those of its own run, between tests.
+"""Decides which workers may join a master: only those of its own run, and only between tests.
 
 Two runs on one host share Locust's default port, and Locust takes any worker that connects. A worker of another run
 would take users, and so load, from this run's workers. So a worker joins in two steps. Locust's worker sends
@@ -26,17 +26,17 @@ from load.process import is_forked
 log = logging.getLogger("enginebench")
 
 TOKEN = "ENGINEBENCH_RUN_TOKEN"  # noqa: S105 - the name of a variable
-"""The environment variable that gives one token to the master and the workers that a person starts by hand."""
+"""Environment variable with one token for the master and the workers that are started by hand."""
 _FORK_TOKEN = secrets.token_hex(8)
-"""Made when the locustfile is imported, so a worker that `--processes` forks has its master's."""
+"""Created when the locustfile is imported, so a worker forked by `--processes` has its master's token."""
 _free_port: int | None = None
 
 
 def own_port(arguments: list[str], variables: list[str]) -> int | None:
-    """A free port for a master that forks its workers; None where a port is given, or the workers join another master.
+    """A free port for a master that forks its workers; None if a port is given, or the workers join another master.
 
     Args:
-        arguments: of Locust's command line.
+        arguments: Locust's command line.
         variables: names of environment variables that Locust reads, such as LOCUST_MASTER_PORT.
     """
     global _free_port
@@ -56,7 +56,7 @@ def use_own_port(parser: Any) -> None:
 
 
 def credentials(scenario: str) -> dict[str, str]:
-    """What a worker shows to its master."""
+    """The values by which a worker identifies itself to its master."""
     return {
         "fork_token": _FORK_TOKEN if is_forked() else "",
         "token": os.environ.get(TOKEN, ""),
@@ -65,11 +65,11 @@ def credentials(scenario: str) -> dict[str, str]:
 
 
 def refusal(shown: Mapping[str, str], *, scenario: str, forks: bool) -> str | None:
-    """Why a worker may not join; None where it may.
+    """Why a worker may not join; None if it may.
 
     Args:
         shown: the worker's `credentials`.
-        scenario: the master's.
+        scenario: the master's scenario.
         forks: whether the master forked its own workers (`--processes`).
     """
     own = os.environ.get(TOKEN, "")
@@ -87,14 +87,14 @@ class JoinGuard:
     """Holds back a worker's messages to Locust's master until the worker may join."""
 
     def __init__(self, runner: MasterRunner, *, scenario: str, forks: bool, waits: bool) -> None:
-        """`waits`: whether a worker that comes during a test waits for its end (web UI) or is refused (headless)."""
+        """`waits`: whether a worker that connects during a test waits for its end (web UI) or is refused (headless)."""
         self._runner, self._scenario, self._forks, self._waits = runner, scenario, forks, waits
         self._pass_on = runner.handle_message
         self._ready: dict[str, Message] = {}
         self._joined: set[str] = set()
         self._approved: list[str] = []
         self._closed = False
-        # Those that connected before this guard was made.
+        # Workers that connected before this guard was created.
         for client_id in list(runner.clients):
             del runner.clients[client_id]
             self._ready[client_id] = Message("client_ready", __version__, client_id)  # type: ignore[no-untyped-call]
@@ -105,21 +105,21 @@ class JoinGuard:
         self._closed = True
 
     def open(self) -> None:
-        """Let workers join again, first those that came during the test."""
+        """Let workers join again, first those that connected during the test."""
         self._closed = False
         waiting, self._approved = self._approved, []
         for client_id in waiting:
             self._admit(client_id)
 
     def handle_message(self, client_id: str, msg: Message) -> None:
-        """Take a message of a worker; Locust gets it if the worker has joined."""
+        """Handle a worker's message; Locust gets it if the worker has joined."""
         if msg.type == JOIN:
             self._join(client_id, msg.data)
         elif client_id in self._joined or msg.type == "locustfile":
             self._pass_on(client_id, msg)
         elif msg.type == "client_ready":
             self._ready[client_id] = msg
-            # Without an acknowledgement Locust's worker never comes to its `init`.
+            # Without an acknowledgement, Locust's worker never reaches its `init`.
             self._runner.send_message("ack", client_id=client_id)
 
     def _join(self, client_id: str, shown: Mapping[str, str]) -> None:

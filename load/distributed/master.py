@@ -1,4 +1,4 @@
-"""The master of a distributed run: deals shards, writes the records of all workers, and waits for their ends."""
+"""The master of a distributed run: assigns shards, writes the records of all workers, and waits for their ends."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ log = logging.getLogger("enginebench")
 
 SHARD_AGAIN_S, SHARD_WAIT_S = 0.1, 15.0
 HEARTBEATS_MISSED = 8
-"""Seconds without a sign of life after which a worker is lost. Locust's 3 pass on a busy host that loses none."""
+"""Seconds without a heartbeat after which a worker is lost. Locust's 3 are too short for a busy host."""
 END_WAIT_S = 10.0
-"""How long the master waits for a worker's end beyond the time that the requests in flight may take."""
+"""Seconds that the master waits for a worker's end after the drain timeout."""
 
 
 def listen(environment: Any) -> None:
@@ -69,7 +69,7 @@ def start(environment: Any) -> None:
     """Give each worker its shard, and open the capture."""
     runner, options, state = environment.runner, environment.parsed_options, state_of(environment)
     if state.progress is not None:
-        return  # Locust starts anew to spread the users of a lost worker; the test is the same.
+        return  # Locust restarts to spread the users of a lost worker; the test is the same.
     assert state.join_guard is not None
     state.join_guard.close()
     clients = {client.id for client in runner.clients.ready or runner.clients.all}
@@ -77,13 +77,13 @@ def start(environment: Any) -> None:
         check(options, state.kind)
         check_users(state.scenario, state.exact_users, runner.target_user_count, users_of(options, state.kind))
         _refuse_idle_workers(len(clients), runner.target_user_count, options)
-        _deal(environment, sorted(clients))
+        _assign_shards(environment, sorted(clients))
         capture = Capture(capture_dir(options), append=options.append)
     except (UsageError, CaptureError, TaskError) as error:
         log.error("%s", error)
         state.join_guard.open()
         if environment.web_ui is not None:
-            # The page and the workers stay, for another try; for Locust no test has begun.
+            # The page and the workers stay for another attempt; for Locust no test has begun.
             raise gevent.GreenletExit from None
         environment.process_exit_code = int(ExitCode.USAGE)
         gevent.spawn(runner.quit)
@@ -125,7 +125,7 @@ def _next_level_if_over(progress: Progress) -> None:
 
 
 def _refuse_idle_workers(workers: int, users: int, options: Any) -> None:
-    """Refuse a test in which a worker has no user or no prompt: it would never end.
+    """Refuse a test in which a worker has no user or no prompt, because it would never end.
 
     Raises:
         UsageError: there are too few users or prompts.
@@ -146,8 +146,8 @@ def _measured_prompts(options: Any) -> list[Prompt]:
     return [prompt for prompt in prompts if prompt.pool != Phase.WARMUP]
 
 
-def _deal(environment: Any, clients: list[str]) -> None:
-    """Give each worker its shard before Locust tells any to begin, and wait until all have confirmed theirs.
+def _assign_shards(environment: Any, clients: list[str]) -> None:
+    """Assign each worker its shard before Locust starts any of them, and wait until all have confirmed.
 
     Raises:
         UsageError: a worker does not answer.
@@ -175,7 +175,7 @@ def _on_warm(environment: Any, msg: Any, **_: Any) -> None:
 
 
 def _measure_if_all_warm(runner: MasterRunner, progress: Progress) -> None:
-    """Let measuring begin everywhere at once: no worker's warm-up is a part of another's measurement."""
+    """Start measuring in all workers at once, so that no worker's warm-up overlaps another's measurement."""
     if not progress.measuring and progress.all_warm:
         progress.measuring = True
         for client in progress.here:
@@ -195,7 +195,7 @@ def _on_record(environment: Any, msg: Any, **_: Any) -> None:
         gevent.spawn(environment.runner.quit)
         return
     progress.part = msg.data.get("part")
-    # The master's own listeners see every request too, but Locust's `request` statistics come from the workers.
+    # The master's own listeners get every record too, but Locust's `request` statistics come from the workers.
     hooks.fire_stream(environment.events, record)
     if progress.director and record.measured:
         progress.director.observe(record, msg.data.get("level"))
@@ -219,7 +219,7 @@ def _end_if_all_over(environment: Any, progress: Progress) -> None:
 
 
 def _watch_workers(environment: Any, progress: Progress) -> None:
-    """Report a worker that is lost: its part of the load is missing from then on."""
+    """Report a lost worker: its part of the load is missing from then on."""
     clients = environment.runner.clients
     while state_of(environment).progress is progress:
         gone = progress.see_workers((c.id for c in clients.all), (c.id for c in clients.missing))
@@ -233,7 +233,7 @@ def _watch_workers(environment: Any, progress: Progress) -> None:
 
 
 def stopping(environment: Any) -> None:
-    """Tell the workers to drain, and wait until all that live have sent their records and their end."""
+    """Tell the workers to drain, and wait until all remaining workers have sent their records and their end."""
     progress = state_of(environment).progress
     if progress is None:
         return

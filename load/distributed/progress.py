@@ -1,4 +1,4 @@
-"""How far a distributed test has come: which workers are warm, have sent everything, have ended or are lost."""
+"""Tracks the progress of a distributed test: which workers are warm, have sent everything, have ended or are lost."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from records.utc import utc_now
 
 @dataclass
 class Progress:
-    """What the master knows of one test. It does no I/O and asks no clock but for the start."""
+    """The master's state of one test. It does no I/O and reads no clock except for the start."""
 
     capture: Capture
     expected: set[str]
-    """The ids of the workers that have a part of the test."""
+    """The ids of the workers that take part in the test."""
     users: int
-    """The users that were asked for, over all workers."""
+    """The requested number of users, over all workers."""
     warm: set[str] = field(default_factory=set)
     measuring: bool = False
     """Whether the workers were told to measure."""
     director: Director | None = None
-    """Of a capacity search."""
+    """The director of a capacity search, or None."""
     part: str | None = None
     """The step or phase of the record that is being taken in, as its worker named it."""
     level_over: set[str] = field(default_factory=set)
     """Workers whose requests of the current level have all ended."""
     over: set[str] = field(default_factory=set)
-    """Workers that have sent all they were asked for."""
+    """Workers that have sent all their requests."""
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What each worker reported at its end."""
+    """Each worker's report at its end."""
     lost: set[str] = field(default_factory=set)
     """Workers that vanished before their end."""
     failure: str | None = None
     draining: bool = False
-    """Whether a stop is under way. Locust asks for another one where a worker was slow to say that it had begun."""
+    """Whether a stop is in progress. Locust stops again if a worker reported its start late."""
     started_utc: str = field(default_factory=lambda: utc_now(milliseconds=True))
 
     @property
     def here(self) -> list[str]:
-        """The workers that can still be told something."""
+        """The workers that can still receive messages."""
         return sorted(self.expected - self.lost)
 
     @property
@@ -68,7 +68,7 @@ class Progress:
     def see_workers(self, present: Iterable[str], missing: Iterable[str]) -> list[str]:
         """Compare the workers that Locust knows with the expected ones; returns those newly lost.
 
-        A worker that has a part of the load without having been dealt one makes the test incomplete.
+        A worker that takes part without an assigned shard makes the test incomplete.
         """
         connected, silent = set(present), set(missing)
         gone = (self.expected - connected | self.expected & silent) - self.lost - set(self.ends) - self.over
@@ -78,10 +78,10 @@ class Progress:
         return sorted(gone)
 
     def incomplete_reason(self, users: int) -> str | None:
-        """Why the capture is not all that was asked for; None where it is.
+        """Why the capture is incomplete; None if it is complete.
 
         Args:
-            users: the users that Locust was asked for last, which the web UI can change during a test.
+            users: Locust's present number of users, which the web UI can change during a test.
         """
         if self.failure:
             return self.failure

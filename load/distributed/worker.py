@@ -1,4 +1,4 @@
-"""A worker of a distributed run: joins its master, takes its shard, and sends its records and its end."""
+"""A worker of a distributed run: joins its master, gets its shard, and sends its records and its end."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def listen(environment: Any) -> None:
 
 
 def shard(environment: Any) -> Shard:
-    """The part of this process; the whole outside a distributed run.
+    """The shard of this process; outside a distributed run, the whole.
 
     Raises:
-        UsageError: a worker has none; with the whole it would ask what the others ask too.
+        UsageError: a worker has no shard; it must not ask the prompts of the others.
     """
     part = state_of(environment).shard
     if part is None and isinstance(environment.runner, WorkerRunner):
@@ -65,7 +65,7 @@ def shard(environment: Any) -> Shard:
 def _on_refused(environment: Any, msg: Any, **_: Any) -> None:
     log.error("the master refuses this worker: %s", msg.data["reason"])
     environment.process_exit_code = int(ExitCode.USAGE)
-    # Not here: this greenlet takes the master's messages.
+    # In another greenlet, because this one receives the master's messages.
     gevent.spawn(environment.runner.quit)
 
 
@@ -90,16 +90,16 @@ def _on_level(environment: Any, msg: Any, **_: Any) -> None:
 
 
 def _on_drain(environment: Any, msg: Any, **_: Any) -> None:
-    # Not here: this greenlet takes the master's messages.
+    # In another greenlet, because this one receives the master's messages.
     gevent.spawn(_drain, environment)
 
 
 def _drain(environment: Any) -> None:
-    """Let requests in flight end, then report: Locust's own master does not wait for its workers when it quits."""
+    """Let requests in flight end, then report, because Locust's master does not wait for its workers when it quits."""
     runner = environment.runner
     runner.stop()
     runner._send_stats()
-    # Else Locust's "stop" sleeps for as long again before the worker is ready for another test.
+    # Otherwise Locust's "stop" would sleep as long again before the worker is ready for another test.
     environment.stop_timeout = 0.0
 
 
@@ -118,12 +118,12 @@ def start(environment: Any, session: Session) -> None:
 
 
 def report_over(environment: Any, session: Session) -> None:
-    """Tell the master that this worker has sent all it was asked for."""
+    """Tell the master that this worker has sent all its requests."""
     environment.runner.send_message(OVER, {"finished": session.finished})
 
 
 def finish(environment: Any, session: Session) -> None:
-    """Send how this worker's part came out, after Locust's own statistics, so that the master has both at the end."""
+    """Send the result of this worker's part, after Locust's own statistics, so that the master has both at the end."""
     environment.runner._send_stats()
     end = session.describe(ended=True) | {
         "counts": session.capture.counts,

@@ -1,1 +1,1 @@
-"""A user's HTTP connection: sends requests, stamps each arrival, takes the framing off."""
+"""A user's HTTP connection: sends requests, stamps each arrival, removes the framing."""

@@ -1,4 +1,4 @@
-"""The connection of one user: opened before the clock starts, kept between requests, reopened if it was closed."""
+"""The connection of one user: opened before timing starts, kept between requests, reopened if it was closed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from records import ErrorKind
 from records.endpoint import Target
 
 STALE_NS = 250_000_000
-"""A kept connection that breaks sooner than this after a request was sent had been closed before."""
+"""If a kept connection breaks sooner than this (ns) after a send, the server had closed it before the send."""
 
 
 class StreamError(Exception):
-    """A request that failed before a response could be read; carries its kind."""
+    """A request that failed before a response could be read, with its error kind."""
 
     def __init__(self, kind: ErrorKind, message: str) -> None:
         super().__init__(message)
@@ -37,13 +37,13 @@ class Connection:
     def __init__(
         self, target: Target, *, connect_timeout_s: float = 10.0, keep_raw: bool = False, ca: str | None = None
     ) -> None:
-        """`ca` is a file of certificates to trust in place of the system's (`SSL_CERT_FILE` does the same)."""
+        """`ca` is a file of certificates to trust instead of the system's (`SSL_CERT_FILE` does the same)."""
         self._target, self._keep_raw, self._ca = target, keep_raw, ca
         self._connect_timeout_s = connect_timeout_s
         self._socket: Any = None
 
     def open(self) -> int | None:
-        """Open a connection unless the kept one still lives; return the duration in ns of opening, else None.
+        """Open a connection unless the kept one is still usable; return the time for opening in ns, else None.
 
         Raises:
             StreamError: connect_failed.
@@ -97,17 +97,17 @@ class Connection:
         on_reply: Callable[[Reply], None],
         until: Callable[[Reply], bool] | None = None,
     ) -> Reply:
-        """Send a request and collect its response, to its end or to a deadline.
+        """Send a request and collect its response until its end or a deadline.
 
         Args:
             request: all its bytes.
-            total_s: seconds that it may take.
-            silence_s: seconds without a byte after which it has failed.
-            on_reply: gets the reply as soon as there is one to fill, so that a stopped request keeps what had come.
-            until: is asked after each read whether to close the connection now (`End.CANCELLED`).
+            total_s: time limit in seconds.
+            silence_s: seconds without a byte after which the request fails.
+            on_reply: gets the reply object before it is filled, so that a stopped request keeps what has arrived.
+            until: called after each read; true closes the connection (`End.CANCELLED`).
 
         Raises:
-            StreamError: connect_failed, or aborted where the request could not be sent.
+            StreamError: connect_failed, or aborted if the request could not be sent.
         """
         connect_ns = self.open()
         reused = connect_ns is None
@@ -128,7 +128,7 @@ class Connection:
             self.close()
         if upload.error is not None and reply.head is None:
             if reused and _just_sent(reply):
-                # The server had closed it between our look and our send: it never saw the request.
+                # The server closed the connection between the check and the send: it never saw the request.
                 return self._again(request, total_s, silence_s, on_reply, until)
             raise StreamError(ErrorKind.ABORTED, f"while sending: {_words(upload.error)}")
         if reused and not (reply.reads or reply.pending) and reply.end in (End.CLOSED, End.RESET) and _just_sent(reply):
@@ -146,32 +146,32 @@ class Connection:
         try:
             return self.exchange(request, total_s=total_s, silence_s=silence_s, on_reply=on_reply, until=until)
         except StreamError as error:
-            # It was no old connection that had run out: the engine went away.
+            # The connection was not stale, so the engine has gone.
             raise StreamError(ErrorKind.ABORTED, f"closed before the first byte of the response; {error}") from None
 
 
 class Upload:
-    """A request on its way out. A large one goes on while the response is read."""
+    """The sending of a request. A large request is sent while the response is read."""
 
     def __init__(self, sock: Any, *, tls: bool) -> None:
         self._socket, self._tls = sock, tls
         self._greenlet: gevent.Greenlet[..., None] | None = None
         self.complete = False
         self.error: OSError | None = None
-        """Why it could not be sent; a server that answered before may have closed the connection."""
+        """Why the request could not be sent; a server may answer early and close the connection."""
 
     def start(self, request: bytes, total_s: float) -> None:
-        """Send what the kernel takes at once, and the rest beside the reading.
+        """Send the bytes that the kernel accepts at once, and the rest while the response is read.
 
         Raises:
-            StreamError: total_timeout; under TLS only, where one end is written and read in turn.
+            StreamError: total_timeout; only under TLS, where sending and reading cannot overlap.
         """
         if self._tls:
             with gevent.Timeout(total_s, StreamError(ErrorKind.TOTAL_TIMEOUT, f"not sent within {total_s:g} s")):
                 self._send_rest(request)
             return
         try:
-            # Nearly always the kernel takes it all, and nothing has to be waited for.
+            # The kernel nearly always accepts all bytes at once.
             with contextlib.suppress(BlockingIOError):
                 request = request[self._socket._sock.send(request) :]
         except OSError as error:
@@ -190,19 +190,19 @@ class Upload:
             self.error = error
 
     def stop(self) -> None:
-        """End the sending, whatever is left: the response is over."""
+        """Stop sending even if bytes remain: the response is over."""
         if self._greenlet is not None:
             self._greenlet.kill()
 
 
 def _just_sent(reply: Reply) -> bool:
-    """Whether the connection broke so soon that the server must have closed it before; later is the engine's doing."""
+    """Whether the connection broke so soon that the server must have closed it before; later, the engine broke it."""
     return time.monotonic_ns() - reply.sent_ns < STALE_NS
 
 
 @lru_cache(maxsize=4)
 def _tls_context(ca: str | None) -> SSLContext:
-    # Cached, since reading the certificate store takes 20 ms.
+    # Cached, because reading the certificate store takes 20 ms.
     try:
         context = create_default_context(cafile=ca)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Reads responses in the event loop itself: for every read of every stream two clocks, a recvmsg and an append.
+"""Reads responses in the event loop itself; each read of a stream costs two clocks, a recvmsg and an append.
 
-JSON is decoded only after a stream has ended, elsewhere, so that no stream's decoding delays another's stamps.
+JSON is decoded elsewhere, after the stream has ended, so that decoding delays no stamps of other streams.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from load.http.response import End, Reply
 from load.http.stamps import CONTROL_BYTES, arrival_ns
 
 RECV_BYTES = 16 * 1024
-"""Small enough that the allocator takes it from memory that it holds."""
+"""Small enough that the allocator reuses memory instead of asking the kernel."""
 LOOK_EVERY = 128
-"""Reads whose framing is removed together. More would block the event loop for too long."""
+"""Number of reads whose framing is removed at once; more would block the event loop for too long."""
 LOOK_AT_ONCE = 1024
-"""Reads that may wait for an idle event loop. With more, the loop is never idle, and memory counts."""
+"""Number of reads that may wait for an idle event loop. With more, the loop is never idle and memory would grow."""
 MAX_BODY_BYTES = 512 * 2**20
 DONE_GRACE_S = 0.01
-"""How long the framing may still end after `[DONE]`, so that the connection can be kept. The answer is over."""
+"""Seconds to wait for the end of the framing after `[DONE]`, so that the connection can be kept."""
 SMALL_READ = 24
-"""Reads of fewer bytes hold no event with text, but may hold the end of `[DONE]` or of the body."""
+"""Shorter reads have no event with text, but may have the end of `[DONE]` or of the body."""
 EVENT_ENDS = (b"}\n\n\r\n", b"}\n\n")
-"""How a read ends that holds whole events of JSON, in a chunk or not: neither the end of a body nor `[DONE]`."""
+"""Endings of a read with complete JSON events (chunked or not): neither the body's end nor `[DONE]`."""
 
 
 PATIENCE_S = 0.005
 
 
 class WhenIdle:
-    """Runs callbacks in the hub, in order: while nothing arrives, and at least one every PATIENCE_S.
+    """Runs callbacks in the hub, in order, while nothing arrives, but at least one every PATIENCE_S.
 
-    Without the second rule a loop that always has something to read would never run them.
+    Without the second rule, a loop that always has something to read would never run them.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class WhenIdle:
     def __call__(self, callback: Callable[..., Any], *arguments: Any) -> None:
         """Run `callback(*arguments)` soon, but not now."""
         if not self._queue:
-            # Not made earlier: a forked worker has another loop.
+            # Created late, because a forked worker has its own loop.
             loop = get_hub().loop
             self._watchers = loop.idle(), loop.timer(PATIENCE_S, PATIENCE_S)
             for watcher in self._watchers:
@@ -73,7 +73,7 @@ class Reader:
     """Reads one response in the event loop and wakes the waiting greenlet once, when it is over."""
 
     def __init__(self, sock: Any, reply: Reply, tls: bool, until: Callable[[Reply], bool] | None = None) -> None:
-        """`until` is asked after each read whether to stop reading: the client cancels the request then."""
+        """`until` is called after each read; if it returns true, the client cancels the request."""
         self._sock, self._reply, self._tls, self._until = sock, reply, tls, until
         self._loop = get_hub().loop
         self._waiter: Waiter[End] = Waiter()
@@ -107,7 +107,7 @@ class Reader:
                 self._sock.setblocking(True)
 
     def _callback(self) -> Callable[[], None]:
-        """The callback of every read of every stream. A closure, since local names are the fastest."""
+        """The callback for every read of a stream. It is a closure, because local names are fastest."""
         clock, wall, receive, arrived = time.monotonic_ns, time.time_ns, self._sock._sock.recvmsg, arrival_ns
         pending, look = self._reply.pending, self._look
         append = pending.append
@@ -125,7 +125,7 @@ class Reader:
                 self._look_again()
                 self._finish(End.RESET, clock())
                 return
-            # Taken after the read: bytes that came in during it must not get an earlier stamp.
+            # Read the clock after the read: bytes that arrived during it must not get an earlier stamp.
             wall_ns, now = wall(), clock()
             if not data:
                 self._look_again()
@@ -139,7 +139,7 @@ class Reader:
             elif not data.endswith(EVENT_ENDS) and (
                 data.endswith(b"\r\n\r\n") or b"[DONE]" in data[-20:] or len(data) < SMALL_READ
             ):
-                # A chunked body ends in an empty line. Whether this is its end can be seen after others' reads.
+                # A chunked body ends with an empty line. Whether it does is checked after the reads of other streams.
                 when_idle(look, now)
             elif (waiting := len(pending)) >= look_at:
                 if waiting >= LOOK_AT_ONCE:
@@ -172,7 +172,7 @@ class Reader:
         return on_readable
 
     def _watched(self, on_readable: Callable[[], None], until: Callable[[Reply], bool]) -> Callable[[], None]:
-        """The callback of a stream that may be cancelled: it alone is unframed at every read."""
+        """The callback of a stream that may be cancelled; only such a stream is unframed at every read."""
 
         def read_and_ask() -> None:
             on_readable()
@@ -183,7 +183,7 @@ class Reader:
         return read_and_ask
 
     def _look_again(self) -> None:
-        """Remove the framing of what has arrived, if anything."""
+        """Remove the framing of the bytes that have arrived, if any."""
         if self._reply.pending:
             self._look(self._reply.pending[-1][0])
 
@@ -209,7 +209,7 @@ class Reader:
         if left <= 0:
             self._finish(End.SILENCE, now)
         else:
-            # One timer for the whole stream, moved on only when it fires: a timer a read would cost more than the read.
+            # One timer per stream, moved only when it fires: a timer per read would cost more than the read.
             self._silence.stop()
             self._silence.close()
             self._silence = self._loop.timer(left / 1e9)
@@ -220,7 +220,7 @@ class Reader:
             return
         self._reply.end_ns = now if self._done_ns is None else self._done_ns
         self._reply.end = end
-        # A connection that was closed can be read for ever: the loop would never be idle.
+        # A closed connection is always readable, so the loop would never be idle.
         self._watcher.stop()
-        # What a user does between two requests takes as long as a dozen reads.
+        # A user's work between two requests takes as long as a dozen reads.
         when_idle(self._waiter.switch, end)

@@ -23,7 +23,7 @@ class End(StrEnum):
     CANCELLED = "cancelled"
     """The client closed it on purpose (`--cancel-share`)."""
     DONE = "done"
-    """`[DONE]` came, and the framing did not end soon after it."""
+    """`[DONE]` arrived, but the framing did not end soon after it."""
 
 
 @dataclass(slots=True)
@@ -37,21 +37,21 @@ class Reply:
     head: Head | None = None
     framing_error: str | None = None
     content: list[tuple[int, bytes]] = field(default_factory=list)
-    """The body without its framing, as far as `unframe()` has come."""
+    """The part of the body that `unframe()` has processed, without framing."""
     pending: list[tuple[int, bytes]] = field(default_factory=list)
     """Bytes of the connection that `unframe()` has not processed."""
     raw: list[bytes] | None = None
-    """All bytes of the connection, if they are to be kept."""
+    """All bytes of the connection if they are kept, else None."""
     reads: int = 0
     kernel_stamps: bool = False
-    """Whether the stamps are the kernel's; else they are the times of the reads."""
+    """Whether the stamps come from the kernel; otherwise they are the times of the reads."""
     last_ns: int = 0
     """The stamp of the last read that `unframe()` has processed."""
     _start: bytes = b""
     _body: Body | None = None
 
     def unframe(self) -> None:
-        """Remove the framing of what has arrived since the last call."""
+        """Remove the framing of the bytes that have arrived since the last call."""
         pending = self.pending
         if not pending:
             return
@@ -67,16 +67,16 @@ class Reply:
                     self._body.feed_all(pending, self.content)
             except FramingError as error:
                 self.framing_error = str(error)
-        # The same list: the reader goes on appending to it.
+        # Keep the same list object, because the reader appends to it.
         pending.clear()
 
     def _take_head(self) -> None:
-        """Parse the head if it is complete, and leave in `pending` what came after it."""
+        """Parse the head if it is complete, and leave the bytes after it in `pending`."""
         for number, (stamp, data) in enumerate(self.pending, start=1):
             self._start += data
-            found = parse_head(self._start)
-            if found is not None:
-                self.head, rest = found
+            parsed = parse_head(self._start)
+            if parsed is not None:
+                self.head, rest = parsed
                 self._body, self._start = Body(self.head), b""
                 self.pending[:number] = [(stamp, rest)]
                 return
@@ -88,12 +88,12 @@ class Reply:
 
     @property
     def framed(self) -> bool:
-        """Whether the framing shows that the body is complete: a last chunk, or the announced number of bytes."""
+        """Whether the framing proves that the body is complete: a last chunk, or the announced number of bytes."""
         return self._body is not None and self._body.complete
 
     @property
     def says_done(self) -> bool:
-        """Whether the body ends, as far as it has come, with the event `[DONE]`."""
+        """Whether the body so far ends with the event `[DONE]`."""
         if not self.content or (b"]" not in self.content[-1][1][-16:] and len(self.content[-1][1]) > 16):
             return False
         tail = b""
@@ -105,7 +105,7 @@ class Reply:
 
     @property
     def how(self) -> str | None:
-        """How the body is framed; None before its head has come."""
+        """The framing of the body; None before its head has arrived."""
         return self._body.how if self._body else None
 
     def finish(self) -> None:

@@ -1,9 +1,9 @@
-"""Reads the kernel's time stamps of arriving bytes, so that a busy event loop does not make them look late.
+"""Reads the kernel's time stamps of arriving bytes, so that a busy event loop does not make them seem late.
 
-Linux notes when each packet came in (`SO_TIMESTAMPNS`, socket(7)); `recvmsg` returns the time of the last packet with
-the bytes. So the time that bytes wait for this process does not count as the engine's, unless more of the same stream
-comes in meanwhile: the bytes of one read share one stamp. Other systems and TLS have no such time; the time of the read
-stands.
+Linux stamps each packet when it arrives (`SO_TIMESTAMPNS`, socket(7)); `recvmsg` returns the time of the last packet
+with the bytes. So the time that bytes wait for this process is not charged to the engine, unless more of the same
+stream arrives meanwhile: the bytes of one read share one stamp. Other systems and TLS have no such stamps; there the
+time of the read is used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 SO_TIMESTAMPNS = 35
-"""<asm-generic/socket.h>; the socket module has no name for it."""
+"""From <asm-generic/socket.h>; the socket module has no name for it."""
 TIMESPEC = struct.Struct("@ll")
 CONTROL_BYTES = socket.CMSG_SPACE(TIMESPEC.size)
 
@@ -32,8 +32,8 @@ def ask_for_stamps(sock: Any) -> None:
 def arrival_ns(control: Any, wall_ns: int, now_ns: int, after_ns: int) -> int:
     """The arrival of bytes on the monotonic clock, from `recvmsg`'s control messages and both clocks right after it.
 
-    `after_ns` is the stream's last stamp or its send. An arrival before it is impossible (the wall clock, which the
-    kernel uses, was set meanwhile) or was no answer to this request: the time of the read stands.
+    `after_ns` is the stream's last stamp or its send. An earlier arrival is impossible (the kernel's wall clock was set
+    meanwhile) or does not belong to this request: then the time of the read is used.
     """
     if not control or len(control[0][2]) != TIMESPEC.size:
         return now_ns

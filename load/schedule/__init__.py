@@ -1,1 +1,1 @@
-"""Decides which prompt is asked next, by whom and when."""
+"""Decides which prompt is asked next, by which user and when."""

@@ -1,6 +1,6 @@
 """Decides who may send next, and when: warm-up, its barrier, closed and open loops, steps and levels, the end.
 
-Users wait here on events, never by looking again and again, so that a waiting user costs nothing while others stream.
+Users wait on events and never poll, so that a waiting user costs nothing while others stream.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Admission:
         on_measure: Callable[[], None],
         on_idle: Callable[[], None],
     ) -> None:
-        """`on_measure` is called when measuring begins; `on_idle` when it is closed and no ticket is out."""
+        """`on_measure` is called when measuring begins; `on_idle` when closed and all tickets are returned."""
         self._options, self._kind, self._prompts, self._shard, self._users = options, kind, prompts, shard, users
         self._on_measure, self._on_idle = on_measure, on_idle
         self._warm_open = self._warm_left = shard.share(options.warmup)
@@ -77,22 +77,22 @@ class Admission:
         return len(self._prompts.measured) * (1 if self.sweep else self._options.samples)
 
     @property
-    def owed(self) -> int | None:
+    def required(self) -> int | None:
         """All measured tickets that this process owed by now; None where only the clock ends it."""
         limit = self.limit
         return limit if limit is None or self.sweep is None else limit * self.sweep.begun
 
     @property
     def is_last_lap(self) -> bool:
-        """Whether the asked load is not kept up any more: all are admitted, and one of them has ended."""
+        """Whether the full load has ended: all requests are admitted, and one of them has ended."""
         return self.closed and (self._kind == "open" or self.tickets_out < self._users())
 
     def wait_for_others(self, on_warm: Callable[[], None]) -> None:
-        """Hold measuring back until `go()`; `on_warm` is called once this process is ready for it."""
+        """Delay measuring until `go()`; `on_warm` is called once this process is ready."""
         self._go.clear()
         self._on_warm = on_warm
         if self._kind == "ramp" and not self._warm_left:
-            # Its first user may come long after those of other processes, which need not wait for it.
+            # The first user of this process may come long after those of others, which need not wait for it.
             self._tell_warm()
 
     def go(self) -> None:
@@ -102,7 +102,7 @@ class Admission:
     # -- for the director of a capacity search -------------------------------------------------------------------------
 
     def end_level(self) -> None:
-        """Admit nothing more to the current level."""
+        """Admit no more requests to the current level."""
         step = self._step
         if step is None or step.used_up:
             return
@@ -121,7 +121,7 @@ class Admission:
     # -- for users ----------------------------------------------------------------------------------------------------
 
     def arrive(self) -> None:
-        """A user is there; measuring begins when all are and the warm-up is done."""
+        """A user has joined; measuring begins when all have joined and the warm-up has ended."""
         self._arrived += 1
         if self._arrived >= self._users():
             self.all_arrived_ns = self.all_arrived_ns or time.monotonic_ns()
@@ -141,7 +141,7 @@ class Admission:
                 if ticket := self._draw(None, user):
                     return ticket
             else:
-                # One user at a time waits for the next arrival; the others wait for their turn behind it.
+                # One user at a time waits for the next arrival; the others queue behind it.
                 with self._turn:
                     if not self.closed and (step is None or not (step.used_up or step.over.is_set())):
                         ticket = self._draw_when_due(user)
@@ -150,7 +150,7 @@ class Admission:
         return None
 
     def done(self, ticket: Ticket) -> None:
-        """Give a ticket back: its request has ended, whichever way."""
+        """Return a ticket: its request has ended in any way."""
         if ticket.phase is Phase.WARMUP:
             self._warm_left -= 1
             if not self._warm_left:
@@ -165,7 +165,7 @@ class Admission:
             self._on_idle()
 
     def close(self, reason: str = ALL_ADMITTED) -> None:
-        """Admit nothing more. The first reason other than the regular end stays."""
+        """Admit no more requests. The first reason other than the regular end stays."""
         if reason != ALL_ADMITTED and self.stop_reason is None:
             self.stop_reason = reason
             self.cut.set()
@@ -180,7 +180,7 @@ class Admission:
             self._on_idle()
 
     def close_on_time(self) -> None:
-        """Wait for the end of a timed window on the monotonic clock, and close; also where no user asks just then.
+        """Wait for the end of a timed window on the monotonic clock and close, even if no user asks at that time.
 
         Locust's own -t runs on the cached clock of the event loop and can end early.
         """
@@ -226,10 +226,10 @@ class Admission:
             self._source = self._prompts.once(1)
             self._due = (base_ns + int((prompt.at_s or 0.0) * 1e9) for prompt in self._prompts.measured)
             return
-        # Workers and steps must not share a schedule, nor a stream of random numbers.
+        # Workers and steps must share neither a schedule nor random numbers.
         seed = (int(self._options.seed) * 1009 + self._shard.index) * 1009 + number
         due = arrivals(self._options.arrivals, rate / self._shard.count, self._options.burstiness, seed)
-        # Each worker begins a little later: even schedules that all begin at once would be bursts.
+        # Each worker begins a little later: constant schedules that all begin at once would send bursts.
         begin = self._shard.index / rate
         self._due = (base_ns + int((begin + at) * 1e9) for at in due)
 
@@ -238,7 +238,7 @@ class Admission:
         return self.sweep.current if self.sweep else None
 
     def _window_end_ns(self) -> int | None:
-        """When the asked duration (in a sweep: of this step) is over."""
+        """The end of the requested duration (in a sweep: of this step)."""
         if not self._options.duration:
             return None
         step = self._step
@@ -297,7 +297,7 @@ class Admission:
             self._next_step()
 
     def _next_step(self) -> None:
-        """Go on: the current step has used up its requests, and all of them have ended."""
+        """Go to the next step: all requests of the current one were sent and have ended."""
         assert self.sweep is not None
         more = self.sweep.end()
         if isinstance(self.sweep, Sweep):

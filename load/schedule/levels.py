@@ -1,4 +1,4 @@
-"""The options of a capacity search: what they are, whether they make a search, and the plan that they make."""
+"""The options of a capacity search: defines and checks them, and makes the plan of the search."""
 
 from __future__ import annotations
 
@@ -13,17 +13,22 @@ OPTIONS = (
     *("start", "step", "end", "objectives", "pass_share", "confidence", "level_cap", "settle", "time_limit"),
     "no_recheck",
 )
-"""The options of a capacity search alone."""
+"""The options that only a capacity search uses."""
 
 SETTLE_RATE_S = 30.0
-"""Requests that arrive by a schedule begin with an empty queue, which passes too easily."""
+"""Default `--settle` for rates in seconds: a level by schedule begins with an empty queue, which passes too easily."""
 
 
 def add_options(add: Callable[..., Any]) -> None:
-    """Add them to a parser by its `add_argument`."""
+    """Add the options to a parser by its `add_argument`."""
     add("--start", type=float, default=1.0, help="capacity: first level")
-    add("--step", type=float, default=1.0, help="capacity: distance of two levels, and so the precision of the result")
-    add("--end", type=float, default=64.0, help="capacity: highest level that is tried")
+    add(
+        "--step",
+        type=float,
+        default=1.0,
+        help="capacity: distance between levels, which is the precision of the result",
+    )
+    add("--end", type=float, default=64.0, help="capacity: highest level to try")
     add(
         "--objectives",
         default="",
@@ -33,13 +38,18 @@ def add_options(add: Callable[..., Any]) -> None:
     add(
         "--pass-share", type=float, default=0.95, help="capacity: least share of requests that must meet all objectives"
     )
-    add("--confidence", type=float, default=0.95, help="capacity: of the verdict on each level")
-    add("--level-cap", type=int, default=MOST_REQUESTS, help="capacity: a level not decided by then stays undecided")
+    add("--confidence", type=float, default=0.95, help="capacity: confidence of the verdict on each level")
+    add(
+        "--level-cap",
+        type=int,
+        default=MOST_REQUESTS,
+        help="capacity: most requests per level; a level not decided by then stays undecided",
+    )
     add(
         "--settle",
         type=float,
         default=-1.0,
-        help="capacity: seconds at the begin of each level whose requests do not count; -1: 0 for users, 30 for rates",
+        help="capacity: seconds at the start of each level whose requests do not count; -1: 0 for users, 30 for rates",
     )
     add("--time-limit", type=float, default=0.0, help="capacity: seconds after which the search ends; 0: no limit")
     add(
@@ -51,7 +61,7 @@ def add_options(add: Callable[..., Any]) -> None:
 
 
 def settle_s(options: Any) -> float:
-    """Seconds at the begin of each level whose requests do not count: a queue needs long to reach its usual length."""
+    """Seconds at the start of each level whose requests do not count, since a queue reaches its usual length slowly."""
     if options.settle >= 0:
         return float(options.settle)
     return SETTLE_RATE_S if options.step_by == "rate" else 0.0
@@ -61,7 +71,7 @@ def objectives(options: Any) -> dict[str, float]:
     """The limits in ms that a request must meet in a capacity search.
 
     Raises:
-        ValueError: the text cannot be read, or holds no limit.
+        ValueError: the text is invalid, or has no limit.
     """
     try:
         limits = parse_objectives(options.objectives)
@@ -75,10 +85,10 @@ def objectives(options: Any) -> dict[str, float]:
 
 
 def check(options: Any) -> None:
-    """Check what argparse cannot.
+    """Check the options beyond argparse's checks.
 
     Raises:
-        ValueError: naming the option, and what was expected.
+        ValueError: the message names the option and the expected value.
     """
     objectives(options)
     for name in ("requests", "duration"):
@@ -99,7 +109,7 @@ def check(options: Any) -> None:
 
 
 def plan(options: Any) -> Plan:
-    """What is searched."""
+    """The plan of the search."""
     return Plan(
         start=float(options.start),
         step=float(options.step),

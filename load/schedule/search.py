@@ -1,8 +1,8 @@
 """Searches the highest level of load that still meets the objectives. Pure: no clock, no requests, no Locust.
 
 Levels lie on a grid. The search doubles from `start` until a level fails, then halves the gap between the highest
-level that passes and the lowest that fails. A level that stays undecided up to its cap of requests is passed by on both
-sides.
+level that passes and the lowest that fails. The search goes on to both
+sides of a level that stays undecided up to its cap of requests.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from load.schedule.evidence import FAILS, PASSES, UNDECIDED, ShareTest
 
 MOST_REQUESTS = 3000
 OVERLAP = 0.5
-"""So many of the requests in flight at once count as one observation where they arrive by a schedule."""
+"""Share of the mean number in flight that counts as one observation, if requests arrive by a schedule."""
 
 
 def overlap_weight(rate: float, mean_s: float) -> float:
-    """The part of an independent observation that a request is which arrived by a schedule.
+    """The weight of a request that arrived by a schedule, as a fraction of an independent observation.
 
-    Requests that are in the same queue share its length: they are late together. In flight are rate * mean_s in the
-    mean (Little's law). `benchmarks.capacity_search` shows what this is good for: without it a search stops at a
-    lucky stretch and names too high a rate in a quarter of cases.
+    Requests in the same queue are late together. The mean number in flight is rate * mean_s (Little's law). Without
+    this weight, a search stops at a lucky stretch and names too high a rate in a quarter of cases
+    (`benchmarks.capacity_search`).
 
     Args:
-        rate: requests a second.
-        mean_s: how long one takes in the mean, in seconds.
+        rate: requests per second.
+        mean_s: mean duration of a request, in seconds.
     """
     return 1 / max(1.0, OVERLAP * rate * mean_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is searched."""
+    """The levels and limits of a search."""
 
     start: float
     step: float
@@ -41,11 +41,11 @@ class Plan:
     share: float = 0.95
     """The least share of requests that must meet every objective."""
     confidence: float = 0.95
-    """Of the verdict on each level."""
+    """Confidence of the verdict on each level."""
     most_requests: int = MOST_REQUESTS
-    """A level that is not decided by so many requests stays undecided."""
+    """A level that is not decided after this many requests stays undecided."""
     from_above: bool = True
-    """Whether the passing level must pass once more after a level that failed: a server may not recover from that."""
+    """Whether the passing level must pass again after a failed level: a server may not recover from an overload."""
 
     @property
     def levels(self) -> list[float]:
@@ -85,7 +85,7 @@ class Search:
     plan: Plan
     visits: list[Visit] = field(default_factory=list)
     stopped: str | None = None
-    """Why it ended before the answer was known."""
+    """Why the search ended without a result."""
     _grid: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -98,9 +98,9 @@ class Search:
         return self.visits[-1]
 
     def observe(self, met: bool, weight: float = 1.0) -> bool:
-        """Take in a request of the current level; returns whether the level is judged now.
+        """Add a request of the current level; returns whether the level is judged now.
 
-        `weight` is the part of an independent observation that it is (`overlap_weight`).
+        `weight` is its fraction of an independent observation (`overlap_weight`).
         """
         visit = self.current
         visit.test.add(met, weight)
@@ -112,11 +112,11 @@ class Search:
         return visit.verdict is not None
 
     def stop(self, reason: str) -> None:
-        """End the search as it stands. The first reason stays."""
+        """End the search without a result. The first reason stays."""
         self.stopped = self.stopped or reason
 
     def advance(self) -> Visit | None:
-        """Go to the next level; None where the search is over."""
+        """Go to the next level; None if the search is over."""
         number = None if self.stopped else self._next()
         if number is None:
             return None
@@ -128,7 +128,7 @@ class Search:
         self.visits.append(Visit(number, level, ShareTest(self.plan.share, self.plan.confidence)))
 
     def _last_verdicts(self) -> dict[int, str]:
-        """The verdict of each judged level; the last decided one where it was measured more than once."""
+        """The verdict of each judged level; if it was measured several times, the last decided verdict."""
         verdicts: dict[int, str] = {}
         for visit in self.visits:
             if visit.verdict and not (visit.verdict == UNDECIDED and visit.number in verdicts):
@@ -138,7 +138,7 @@ class Search:
     def _ends(self) -> tuple[int, int]:
         """Places of the highest level that passes (-1: none) and of the lowest that fails (beyond the grid: none).
 
-        A level that passes above one that fails does not count: load beyond a failing level is not carried.
+        A level that passes above a failing level does not count.
         """
         verdicts = self._last_verdicts()
         fails = min((number for number, verdict in verdicts.items() if verdict == FAILS), default=len(self._grid))
@@ -171,7 +171,7 @@ class Search:
     def result(self) -> dict[str, Any]:
         """{passes, fails, at_least_end, below_start, undecided, requests, complete, reason, levels} as it stands.
 
-        `passes` and `fails` are the bracket, null where no level did; `requests` are those that were judged.
+        `passes` and `fails` are the bracket, null if no level did; `requests` counts the judged requests.
         """
         low, high = self._ends()
         undecided = sorted(

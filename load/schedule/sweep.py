@@ -1,4 +1,4 @@
-"""The steps of a load over concurrency or rate: which is running, who takes part, where a sweep gains nothing."""
+"""The steps of a load over concurrency or rate: the current step, its users, and when a sweep is saturated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROWTH = 1.05
 
 @dataclass(slots=True)
 class Step:
-    """One level of a sweep: how many users take part, or how many requests a second arrive; and what came of it."""
+    """One level of a sweep: its number of users or its rate, and its result."""
 
     level: float
     start_ns: int | None = None
@@ -29,7 +29,7 @@ class Step:
 
     @property
     def requests_s(self) -> float | None:
-        """Requests that ended, a second of the step; None while it is not over."""
+        """Ended requests per second of the step; None until it is over."""
         if self.start_ns is None or self.end_ns is None or self.end_ns <= self.start_ns:
             return None
         return self.ended / ((self.end_ns - self.start_ns) / 1e9)
@@ -45,7 +45,7 @@ class Step:
 
 
 class Steps(ABC):
-    """Steps of a load that follow each other, one of which is the current one."""
+    """Successive steps of a load, one of which is the current step."""
 
     def __init__(self, options: Any, shard: Shard, steps: list[Step]) -> None:
         self._options, self._shard = options, shard
@@ -59,19 +59,19 @@ class Steps(ABC):
 
     @property
     def begun(self) -> int:
-        """Steps that have begun and have a user of this process in them."""
+        """Number of steps that have begun and have a user of this process."""
         return sum(step.start_ns is not None and self._has(0, step) for step in self.steps)
 
     def takes_part(self, user: int) -> bool:
-        """Whether a user of this process has a part in the current step."""
+        """Whether a user of this process takes part in the current step."""
         return self._has(user, self.current)
 
     def holds_back(self, user: int) -> bool:
-        """Whether a user of this process has to wait for the end of the current step."""
+        """Whether a user of this process must wait for the end of the current step."""
         return self.current.used_up or not self.takes_part(user)
 
     def evidence_of(self, user: int, at_ns: int) -> int | None:
-        """The level that a request sent now by a user is evidence on, where one is searched; None for no level."""
+        """The level for which a user's request counts as evidence if sent now; None for none."""
         return None
 
     def _has(self, user: int, step: Step) -> bool:
@@ -84,16 +84,16 @@ class Steps(ABC):
 
     @abstractmethod
     def end(self) -> bool:
-        """Stop the clock of the current step; returns whether another is to follow."""
+        """Stop the clock of the current step; returns whether another step follows."""
 
     def release(self) -> None:
-        """Nobody waits for any step any more."""
+        """Release all users that wait for a step."""
         for step in self.steps:
             step.over.set()
 
 
 class Sweep(Steps):
-    """Steps that are known beforehand."""
+    """The steps of a sweep, which are known from the start."""
 
     def __init__(self, options: Any, shard: Shard) -> None:
         super().__init__(options, shard, [Step(float(level)) for level in options.steps.split(",")])
@@ -108,7 +108,7 @@ class Sweep(Steps):
         return self.at + 1 < len(self.steps) and not enough
 
     def advance(self) -> None:
-        """Go to the next step, and let those go on who waited for the end of this one."""
+        """Go to the next step, and release the users that waited for the end of this one."""
         before = self.current
         self.at += 1
         before.over.set()

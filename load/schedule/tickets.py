@@ -1,4 +1,4 @@
-"""Which prompts are asked, in which order, by which worker; and at which times in an open loop."""
+"""Chooses the prompts, their order and their worker, and the arrival times of an open loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Ticket:
 
     `due_ns` is monotonic, and None in a closed loop (send at once).
 
-    `level` is the number of the level of a capacity search that the request is evidence on, None for none.
+    `level` is the level number of a capacity search for which the request counts as evidence, or None.
     """
 
     prompt: Prompt
@@ -36,25 +36,25 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Which part of the prompts and of the counts this process has: `index` of `count` workers."""
+    """A process's part of the prompts and counts: worker `index` of `count`."""
 
     index: int = 0
     count: int = 1
 
     def of(self, items: Sequence[Prompt]) -> list[Prompt]:
-        """Every `count`-th item from `index` on: no prompt goes to two workers."""
+        """Every `count`-th item, starting at `index`, so that no prompt goes to two workers."""
         return list(items[self.index :: self.count])
 
     def share(self, total: int) -> int:
-        """The part of a count that this worker has; the parts of all add up to the total."""
+        """The worker's part of a count; the parts of all workers add up to the total."""
         return total // self.count + (self.index < total % self.count)
 
 
 class Prompts:
-    """The prompts of this process, warm-up and measured ones apart."""
+    """The prompts of this process, separated into warm-up and measured ones."""
 
     def __init__(self, prompts: Sequence[Prompt], *, warmup: int, shard: Shard) -> None:
-        """Split the pools; `load_prompts` sees to it that there is one to warm up with."""
+        """Split the pools; `load_prompts` ensures that there is a warm-up pool."""
         warm = [prompt for prompt in prompts if prompt.pool == Phase.WARMUP]
         measured = [prompt for prompt in prompts if prompt.pool != Phase.WARMUP]
         self.measured = shard.of(measured)
@@ -70,7 +70,7 @@ class Prompts:
         return ((prompt, sample) for prompt in self.measured for sample in range(samples))
 
     def forever(self) -> Iterator[tuple[Prompt, int]]:
-        """Every measured prompt again and again; each time round is another sample."""
+        """Every measured prompt repeatedly; each pass is another sample."""
         for sample in itertools.count():
             for prompt in self.measured:
                 yield prompt, sample
@@ -81,9 +81,9 @@ def arrivals(kind: str, rate: float, burstiness: float, seed: int) -> Iterator[f
 
     Args:
         kind: constant, poisson (exponential gaps) or gamma (gaps of shape `burstiness`).
-        rate: mean arrivals a second.
+        rate: mean arrivals per second.
         burstiness: gamma shape; 1 is Poisson, below 1 is burstier, above 1 more even.
-        seed: of the gaps.
+        seed: seed of the gaps.
     """
     draw: dict[str, Callable[[random.Random], float]] = {
         "constant": lambda _: 1 / rate,

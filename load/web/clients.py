@@ -1,4 +1,4 @@
-"""The health of the load processes, for the web UI."""
+"""Reports the health of the load processes to the web UI."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from load.session import Session
 from load.state import state_of
 
 REPORT = "enginebench"
-"""Its key in Locust's worker reports."""
+"""The key of the health figures in Locust's worker reports."""
 
 
 class Client:
-    """The health of this process since it was last asked."""
+    """Measures the health of this process since the last call."""
 
     def __init__(self) -> None:
         self._cpu, self._wall = time.process_time(), time.monotonic()
         self._share: float | None = None
 
     def look(self, session: Session | None) -> dict[str, Any]:
-        """The health of this process; values are None while no test runs in it."""
+        """The health of this process; values are None while no test runs."""
         cpu, wall = time.process_time(), time.monotonic()
         if wall - self._wall >= 0.9:
             self._share = (cpu - self._cpu) / (wall - self._wall)
             self._cpu, self._wall = cpu, wall
-        found = session.health.recent() if session is not None else {}
-        return {"cpu_share": self._share, **found}
+        health = session.health.recent() if session is not None else {}
+        return {"cpu_share": self._share, **health}
 
 
 class WorkerReport:
@@ -41,11 +41,11 @@ class WorkerReport:
 
 
 def known(clients: Iterable[dict[str, Any]], name: str) -> list[Any]:
-    """The values of a figure, of every client that has it."""
+    """The values of a figure, from every client that has it."""
     return [client[name] for client in clients if client.get(name) is not None]
 
 
 def total(clients: Iterable[dict[str, Any]], name: str) -> int | None:
-    """The sum over the clients; None where none has it."""
-    found = known(clients, name)
-    return int(sum(found)) if found else None
+    """The sum over the clients; None if no client has it."""
+    values = known(clients, name)
+    return int(sum(values)) if values else None

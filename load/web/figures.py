@@ -1,8 +1,8 @@
-"""Live figures of one test, from the records as they come, in bounded memory. Knows nothing of Locust.
+"""Computes live figures of one test from the records as they arrive, in bounded memory. Independent of Locust.
 
-Medians of the last seconds and of each second are exact, percentiles of the whole test as `load.percentiles` says.
-Definitions are those of `records.timing`: only measured requests without an error are in a latency. A tail percentile
-with fewer than ten requests beyond it is withheld.
+Medians of the last seconds and of each second are exact, percentiles of the whole test follow `load.percentiles`.
+Definitions are those of `records.timing`: only measured requests without an error count for latencies. A tail
+percentile with fewer than ten requests beyond it is withheld.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from records.timing import icl_ms, itl_ms, timing
 
 @dataclass(slots=True)
 class _Clock:
-    """A worker's clock, in seconds, laid on ours by the quickest record that has come from it.
+    """A worker's clock in seconds, aligned with this process's clock by the worker's fastest record.
 
-    Only the places in the charts and the length of the test rest on that. The ends stay on the worker's own clock,
-    since `offset` gets better as records come.
+    Only positions in the charts and the length of the test depend on it. The ends stay on the worker's own clock,
+    because `offset` improves as records arrive.
     """
 
     offset: float = math.inf
@@ -34,7 +34,7 @@ class _Clock:
     last_end: float = -math.inf
 
     def see(self, record: Record, now: float) -> float:
-        """Take in a record that came at `now`; returns the offset from its clock to ours."""
+        """Add a record that arrived at `now`; returns the offset from its clock to this process's clock."""
         end = record.end_ns / 1e9
         self.offset = min(self.offset, now - end)
         self.first_sent = min(self.first_sent, end if record.sent_ns is None else record.sent_ns / 1e9)
@@ -46,7 +46,7 @@ class Live:
     """The figures of one test. Times are seconds of this process's monotonic clock."""
 
     def __init__(self, now: float, part_of: PartOf = lambda _: None) -> None:
-        """Begin a test at `now`. `part_of` names the step or phase of a record."""
+        """Begin a test at `now`. `part_of` returns the step or phase of a record."""
         self._part_of, self._parts = part_of, dict[str, Part]()
         self._requests: Counter[str] = Counter()
         self.begun = now
@@ -90,7 +90,7 @@ class Live:
         self._place_tokens(record, now)
 
     def sample(self, now: float, in_flight: int | None, lag_ms: float | None) -> None:
-        """Note how many requests are in flight, and how late the event loop is."""
+        """Record the number of requests in flight and the lag of the event loop."""
         second = self._second(now)
         second.in_flight, second.lag_ms = in_flight, lag_ms
 
@@ -109,7 +109,7 @@ class Live:
             recent[name] += known
 
     def _place_tokens(self, record: Record, now: float) -> None:
-        """Give each token to the second in which its chunk came."""
+        """Count each token in the second in which its chunk arrived."""
         offset = self._clocks.setdefault(record.worker, _Clock()).see(record, now)
         if record.completion_tokens is None:
             self.counts["tokens_unknown"] += 1
@@ -131,7 +131,7 @@ class Live:
         return {**summary, **tails, "requests": requests}
 
     def _same_gaps(self) -> bool:
-        """Whether ITL and ICL say the same: every event brought one token, but for 1% that shared an arrival."""
+        """Whether ITL equals ICL: every event had one token, except for at most 1% that shared an arrival."""
         itl, icl = self.whole["itl_ms"], self.whole["icl_ms"]
         return abs(itl.count - icl.count) <= 0.01 * icl.count
 

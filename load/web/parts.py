@@ -1,4 +1,4 @@
-"""The figures of each step of a sweep, and of each phase of a ramp."""
+"""Computes the figures of each step of a sweep and each phase of a ramp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from records import Phase, Record
 from records.timing import timing
 
 PartOf = Callable[[Record], str | None]
-"""Names the part of the test that a record belongs to; None where the test has no parts."""
+"""Returns the part of the test to which a record belongs; None if the test has no parts."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Part:
     values: dict[str, list[float]] = field(default_factory=lambda: {"ttft_ms": [], "tpot_ms": [], "e2e_ms": []})
 
     def add(self, record: Record) -> None:
-        """Take in a measured request."""
+        """Add a measured request."""
         self.errors += record.failed
         if not record.ok:
             return

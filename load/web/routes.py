@@ -1,4 +1,4 @@
-"""The pages, figures and downloads under /enginebench/, and what is added to Locust's own page and poll."""
+"""Serves the pages, figures and downloads under /enginebench/, and extends Locust's own page and poll."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from load.web.tab import WebUI
 
 HOLD_S = 1.5
-"""How long a poll waits for the end of a drain. Locust's page asks every two seconds."""
+"""Seconds that a poll waits for the end of a drain. Locust's page polls every two seconds."""
 STATIC = Path(__file__).with_name("static")
 COLUMNS = {
     "name": "Metric",
@@ -35,11 +35,11 @@ CONTENT_SECURITY = (
 
 
 def add_routes(ui: WebUI, environment: Any) -> None:
-    """Register everything with the web UI of this environment, behind its login where it has one."""
+    """Register all routes with the web UI of this environment, behind its login if it has one."""
     web = environment.web_ui
     base = environment.parsed_options.web_base_path or ""
     web.app.register_blueprint(_pages(ui, base, web.auth_required_if_enabled))
-    # First in the list runs last: after Locust's own CORS headers are on.
+    # The first function in the list runs last, after Locust has set its CORS headers.
     web.app.after_request_funcs.setdefault(None, []).insert(0, _hardening(base))
     web.app.before_request(_wait_for_end(ui, base))
     web.app.after_request(_extension(ui, base))
@@ -51,7 +51,7 @@ def add_routes(ui: WebUI, environment: Any) -> None:
         [
             {"href": "./enginebench/requests.jsonl", "title": "Download the records (requests.jsonl)"},
             {"href": "./enginebench/summary.json", "title": "Download a summary (JSON)"},
-            {"href": "./enginebench/", "title": "Streaming figures on a page of their own"},
+            {"href": "./enginebench/", "title": "Streaming figures on a separate page"},
         ]
     )
 
@@ -85,7 +85,7 @@ def _pages(ui: WebUI, base: str, guarded: Callable[[Callable[..., Any]], Callabl
         lines = ui.records()
         if lines is None:
             return Response("nothing is captured: give --capture-dir a folder and start a test\n", 404)
-        # `itertools.chain`: an iterator of our own closes its file also where the reader goes away.
+        # `itertools.chain`, so that the file is closed even if the reader disconnects.
         return _download(Response(itertools.chain(lines), mimetype="application/x-ndjson"), "requests.jsonl")
 
     return pages
@@ -102,7 +102,7 @@ def _download(response: Response, name: str) -> Response:
 
 def _hardening(base: str) -> Callable[[Any], Any]:
     def harden(response: Any) -> Any:
-        """Answers hold prompts and completions: no other site may read them, and no page may run what is in them."""
+        """Protect responses, which have prompts and completions: other sites must not read or execute them."""
         if request.path.startswith(f"{base}/enginebench/"):
             response.headers.pop("Access-Control-Allow-Origin", None)
             response.headers["Content-Security-Policy"] = CONTENT_SECURITY
@@ -114,16 +114,16 @@ def _hardening(base: str) -> Callable[[Any], Any]:
 
 
 def shown_state(state: str, *, ended: bool) -> str:
-    """The state that Locust's page is given: its polling ends with any other than these, and so with a drain's.
+    """The state to report to Locust's page, which stops polling at any unknown state, such as that of a drain.
 
-    Locust calls a test stopped before its last records are decoded; until then it runs on, for the page.
+    Locust reports a test as stopped before its last records are decoded; until then the page gets "running".
     """
     return state if state in ("ready", "spawning", "running") or (state == "stopped" and ended) else "running"
 
 
 def _wait_for_end(ui: WebUI, base: str) -> Callable[[], None]:
     def wait() -> None:
-        """Answer a poll during a drain once the drain has ended, so that the page has the final figures at once."""
+        """Delay the response to a poll until the drain has ended, so that the page gets the final figures at once."""
         if request.path == f"{base}/stats/requests":
             deadline = time.monotonic() + HOLD_S
             while ui.is_ending and time.monotonic() < deadline:
@@ -138,7 +138,7 @@ def _extension(ui: WebUI, base: str) -> Callable[[Any], Any]:
         """Add the tab's rows to Locust's own poll, and the tab's charts to its page."""
         if request.path == f"{base}/stats/requests" and response.is_json and response.status_code == 200:
             body = response.get_json()
-            # Locust caches this response for two seconds and hands out the same object again.
+            # Locust caches this response for two seconds and returns the same object again.
             others = [table for table in body.get("extended_stats", []) if table["key"] != "streaming"]
             body["extended_stats"] = [*others, {"key": "streaming", "data": ui.table()}]
             body["state"] = shown_state(body["state"], ended=ui.has_ended)

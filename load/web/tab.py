@@ -1,7 +1,7 @@
 """The tab "Streaming" in Locust's web UI, its page with charts at /enginebench/, and the downloads.
 
-Figures come from this project's hooks, which on the master of a distributed run fire for every record that arrives;
-what the workers know of themselves comes with Locust's worker reports.
+Figures come from this project's hooks, which on the master of a distributed run fire for every record that arrives.
+The workers' own health comes with Locust's worker reports.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from load.web.timeline import METRICS
 from records import CellFolder, Record, read_json
 
 CACHE_S = 0.5
-"""The figures are made at most this often, however many pages ask."""
+"""Seconds for which figures are cached, for all pages together."""
 NAMES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "itl_ms": "ITL", "icl_ms": "ICL", "e2e_ms": "E2E"}
 
 
 def install(environment: Any) -> None:
-    """Listen where there is something to show: in a process with the web UI, and in the workers of one."""
+    """Register for events in a process with the web UI, and in its workers."""
     if isinstance(environment.runner, WorkerRunner):
         environment.events.report_to_master.add_listener(WorkerReport(environment).report)
     elif environment.web_ui is not None:
@@ -40,7 +40,7 @@ def install(environment: Any) -> None:
 
 
 class _Problem(logging.Handler):
-    """Keeps the last error, which a form in a browser would otherwise never show."""
+    """Keeps the last logged error, to show it in the browser."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -51,7 +51,7 @@ class _Problem(logging.Handler):
 
 
 class WebUI:
-    """Gathers figures in a process with a web UI, and shows them."""
+    """Collects figures in a process with a web UI, and shows them."""
 
     def __init__(self, environment: Any) -> None:
         self._environment, self._client = environment, Client()
@@ -81,7 +81,7 @@ class WebUI:
     def _begin(self, **_: Any) -> None:
         env = self._environment
         test = state_of(env).test
-        # Locust starts anew to spread the users of a lost worker; the test is the same.
+        # Locust restarts to spread the users of a lost worker; the test is the same.
         if test is not None and test is self._test:
             return
         part_of: PartOf = lambda _: None  # noqa: E731
@@ -107,9 +107,9 @@ class WebUI:
         return listener
 
     def _worker_report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
-        found = data.get(REPORT)
-        if isinstance(found, dict):
-            self._workers[client_id] = found
+        report = data.get(REPORT)
+        if isinstance(report, dict):
+            self._workers[client_id] = report
 
     def _clients(self) -> dict[str, dict[str, Any]]:
         if isinstance(self._environment.runner, MasterRunner):
@@ -133,13 +133,13 @@ class WebUI:
 
     @property
     def is_ending(self) -> bool:
-        """Whether a stop is under way: requests in flight drain, and the last records are decoded."""
+        """Whether a stop is in progress: requests in flight drain, and the last records are decoded."""
         state = state_of(self._environment)
         draining = state.progress.draining if state.progress else state.session is not None and state.session.stopping
         return draining or self._environment.runner.state in ("cleanup", "stopping")
 
     def forget_older_figures(self) -> None:
-        """Make figures anew if the test has come to another state: Locust's and ours are cached."""
+        """Drop cached figures (Locust's and ours) if the state of the test has changed."""
         state = (self._environment.runner.state, self.has_ended)
         if state != self._shown_state:
             self._shown_state, self._made = state, (0.0, {})
@@ -179,7 +179,7 @@ class WebUI:
         return shown
 
     def _capacity(self) -> dict[str, Any] | None:
-        """The capacity search of the test as it stands; None for another kind of load."""
+        """The present state of the test's capacity search; None for another kind of load."""
         director = self._test.director if isinstance(self._test, Session | Progress) else None
         return director.summary() if director else None
 
@@ -197,19 +197,19 @@ class WebUI:
         return rows
 
     def summary(self) -> dict[str, Any]:
-        """For the download: the live figures, and the test's scenario.json once it is written."""
+        """The download: the live figures, and the test's scenario.json once it is written."""
         shown = {name: value for name, value in self.snapshot().items() if name not in ("series", "recent")}
         try:
             written = read_json(self._folder.scenario) if self._folder else None
         except (OSError, ValueError):
             written = None
-        # Until a distributed test has ended, the file there is that of the test before.
+        # Until a distributed test has ended, the file belongs to the previous test.
         if written is not None and written.get("started_utc") != getattr(self._test, "started_utc", None):
             written = None
         return {**shown, "scenario_json": written}
 
     def records(self) -> Iterator[bytes] | None:
-        """The capture's whole lines as they are now, in pieces; None where nothing is captured."""
+        """The capture's present complete lines, in pieces; None if there is no capture."""
         if self._folder is None or not self._folder.requests.exists():
             return None
         return _whole_lines(self._folder.requests)
@@ -221,7 +221,7 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
         while piece := capture.read(1 << 18):
             whole, newline, rest = (rest + piece).rpartition(b"\n")
             yield whole + newline
-            # A download must not hold up the stamps of what arrives meanwhile.
+            # A download must not delay the stamps of arriving bytes.
             gevent.sleep(0.002)
 
 

@@ -1,4 +1,4 @@
-"""The last minutes of a test, second by second."""
+"""Keeps the last minutes of a test, second by second."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _empty() -> dict[str, list[float]] | None:
 
 @dataclass(slots=True)
 class Second:
-    """One second of a test. `values` are kept while it is recent; `frozen` holds their figures later."""
+    """One second of a test. `values` are kept while it is recent; later only their figures, in `frozen`."""
 
     tokens: float = 0.0
     ended: int = 0
@@ -45,16 +45,16 @@ class Second:
 
 
 class Seconds:
-    """Seconds since a test's begin, the newest last; at most `KEEP_S` of them. Times are seconds since the begin."""
+    """The seconds since a test's start, the newest last, at most `KEEP_S`. Times are seconds since the start."""
 
     def __init__(self) -> None:
         self._kept: deque[Second] = deque([Second()])
         self._dropped = 0
 
     def at(self, time: float) -> Second:
-        """The second that a time lies in; those on the way to it are begun."""
+        """The second of a time; missing seconds before it are created."""
         number = max(0, int(time))
-        # After a long silence (a laptop that slept) the gap need not be walked in full.
+        # After a long gap (a suspended laptop) not every second of it is created.
         if number - self._dropped - len(self._kept) > KEEP_S:
             self._kept.clear()
             self._dropped = number
@@ -68,12 +68,12 @@ class Seconds:
         return self._kept[number - self._dropped]
 
     def known(self, time: float) -> Second | None:
-        """The second that a time lies in, None where it is not there (any more)."""
+        """The second of a time; None if it does not exist (any more)."""
         number = int(time) - self._dropped
         return self._kept[number] if 0 <= number < len(self._kept) else None
 
     def recent(self) -> dict[str, Any]:
-        """The figures of the last whole seconds, all exact."""
+        """The figures of the last complete seconds, all exact."""
         seconds = list(self._kept)[-RECENT_S - 1 : -1]
         latency = {}
         for name in METRICS:
@@ -83,7 +83,7 @@ class Seconds:
         return {"seconds": n, "latency": latency, "tokens_per_s": sum(s.tokens for s in seconds) / n if n else None}
 
     def columns(self) -> dict[str, list[Any]]:
-        """All seconds as columns; `t` counts from the begin."""
+        """All seconds as columns; `t` counts from the start."""
         shown: dict[str, list[Any]] = {"t": [self._dropped + n for n in range(len(self._kept))]}
         for name in ("tokens", "ended", "errors", "in_flight", "lag_ms"):
             shown[name] = [_short(getattr(second, name)) for second in self._kept]

@@ -60,7 +60,7 @@ def test_each_request_is_held_against_its_own_row() -> None:
 
 def test_a_request_that_the_server_does_not_know_is_no_figure() -> None:
     row = truth(0, 50 * MS, 10 * MS, 2, 2)
-    with pytest.raises(ValueError, match="log does not have"):
+    with pytest.raises(ValueError, match="log lacks a request"):
         accuracy([seen(0, row, [0, 0])], [])
     with pytest.raises(ValueError, match="no request"):
         accuracy([], [row])

@@ -84,7 +84,7 @@ def test_a_search_that_was_killed_begins_again_and_the_run_ends_with_its_bracket
         ({}, {}, "objectives: capacity.arithmetic needs at least one"),
         ({"requests": 5}, {"objectives": {"ttft_ms": 5}}, "requests: capacity measures each level"),
         ({"options": {"step": 0.5}}, {"objectives": {"ttft_ms": 5}}, "whole numbers of users"),
-        ({"options": {"steps": "1,2"}}, {"objectives": {"ttft_ms": 5}}, "--steps: only sweep has a use for it"),
+        ({"options": {"steps": "1,2"}}, {"objectives": {"ttft_ms": 5}}, "--steps: only sweep uses it"),
     ],
 )
 def test_a_profile_that_makes_no_search_is_refused(cell: dict[str, Any], more: dict[str, Any], why: str) -> None:

@@ -67,7 +67,7 @@ def test_every_shipped_profile_is_valid(path: Path, monkeypatch: pytest.MonkeyPa
         (changed_cell(options={"rat": 3}), "p.toml: cells[0].options: unknown option 'rat'; did you mean 'rate'?"),
         (changed_cell(options={"requests": 3}), "p.toml: cells[0].options: unknown option 'requests'; known are arr"),
         (changed_cell(options={"arrivals": "x"}), "p.toml: cells[0].options: argument --arrivals: invalid choice: 'x'"),
-        (changed_cell(options={"rate": 4}), "p.toml: cells[0].options: --rate: only open_loop has a use for it"),
+        (changed_cell(options={"rate": 4}), "p.toml: cells[0].options: --rate: only open_loop uses it"),
         (changed_cell(users=3), "p.toml: cells[0].users: 3 was given; single always has 1, closed_loop takes any"),
         (changed_cell(options={"rate": 0}), "p.toml: cells[0].options: --rate 0.0: more than 0 was expected"),
         (changed_cell(options={"steps": "1,a"}), "p.toml: cells[0].options: --steps 1,a: numbers above 0 with commas"),

@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_whole_lines_and_says_so(tmp_path: Path) -> None:
     counted, _, message = done.stdout.partition(" ")
     assert int(counted) == len(ids(tmp_path)) > 3
     assert (tmp_path / "requests.jsonl").read_bytes().endswith(b"\n")
-    assert "what was written before is kept" in message
+    assert "the earlier records are kept" in message
 
 
 def test_a_disk_that_fills_up_ends_the_run_with_one_line_and_keeps_what_was_written(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_disk_that_fills_up_ends_the_run_with_one_line_and_keeps_what_was_writ
     assert done.returncode == 1
     assert len(ids(folder)) > 5
     assert "Traceback" not in done.stderr
-    assert done.stderr.count("what was written before is kept") == 1
+    assert done.stderr.count("the earlier records are kept") == 1
     scenario = read_json(folder / "scenario.json")
     assert scenario["complete"] is False
     assert "requests.jsonl" in scenario["incomplete_reason"]

@@ -29,7 +29,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "an unknown kind of arrivals": (["--arrivals", "random"], "--arrivals"),
     "no users": (["-u", "0", "--requests", "1"], "--users 0: at least 1"),
     "users of another scenario": (["-u", "3", "--requests", "1"], "--users 3: single always has 1"),
-    "an option of another scenario": (["--rate", "4", "--requests", "1"], "--rate: only open_loop has a use for it"),
+    "an option of another scenario": (["--rate", "4", "--requests", "1"], "--rate: only open_loop uses it"),
 }
 
 

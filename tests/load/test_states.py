@@ -225,7 +225,7 @@ a.arrive()
 while ticket := a.next(0):
     events.append(str(ticket.phase))
     a.done(ticket)
-print(events, a.closed, a.stop_reason, a.owed)
+print(events, a.closed, a.stop_reason, a.required)
 """
     ) == "['warmup', 'measure', 'measure', 'measure', 'idle'] True None 2"  # fmt: skip
 

@@ -187,7 +187,7 @@ def test_a_void_comparison_says_why_and_nothing_else() -> None:
     )
     assert {label for label, _ in void.paragraphs} == {"Why", "Next"}
     assert said(void_example(), "Why")[0] == (
-        "context per slot (llama.cpp): round 1: each slot has 1,024 tokens, 8,192 asked"
+        "context per slot (llama.cpp): round 1: each slot has 1,024 tokens; the profile asks for 8,192"
     )
 
 
