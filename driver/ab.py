@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from driver.profile.read import find_profile, load_profile
 from records import NAME
 from records.endpoint import CHAT
 from records.redaction import shown_argv
+from workloads.conversations import FIXED
 from workloads.perf_prompts import TOKENS
 
 SCENARIOS = {1: "single", 4: "concurrent_4", 8: "concurrent_8"}
@@ -36,6 +38,8 @@ QUESTION_TOKENS = 32
 HOOKS = ("before_cell", "after_cell", "during_cell", "on_regression")
 TEMPLATE_TOKENS = 160
 """Room for a chat template around a prompt."""
+MESSAGE_TOKENS = 12
+"""Room for what a chat template puts around each message of a conversation."""
 CHARS_PER_TOKEN = 2
 """Assumed lower limit of characters per token, to plan the context."""
 
@@ -51,6 +55,11 @@ class Asked:
     prompts: str = "perf-short"
     input_tokens: int | None = None
     depths: tuple[int, ...] = ()
+    turns: int | None = None
+    conversations: str | None = None
+    think_s: float | None = None
+    carry: str = FIXED
+    cache: bool = False
     output_tokens: int | None = None
     fixed_length: bool = True
     answers: tuple[tuple[str, int | None], ...] = ()
@@ -79,15 +88,18 @@ def profile_values(asked: Asked) -> Values:
     engines = engine_sections(asked)
     names = [engine["name"] for engine in engines]
     rounds = asked.rounds if isinstance(asked.rounds, int) else AUTO_ROUNDS
-    workloads = _workloads(asked)
-    speed_cells = len(asked.users) * len(workloads)
+    _check_conversations(asked)
+    speed_cells = len(asked.users) * max(len(asked.depths), 1)
     seconds = (asked.time_s / rounds / len(asked.sides) - START_S) / speed_cells * MEASURING_SHARE
     seconds = round(max(LEAST_CELL_S, seconds), 1)
     output_tokens = asked.output_tokens or (64 if seconds >= SHORT_CELL_S else 32)
+    workloads = _workloads(asked, output_tokens)
+    # Of conversations each cell has its own: an engine would find those of another cell in its cache.
+    loads = list(zip(workloads, asked.users, strict=True)) if asked.turns else list(product(workloads, asked.users))
     cells = [
         _speed_cell(users, workload, seconds, output_tokens, asked.fixed_length)
-        for workload in workloads
-        for users in asked.users
+        | ({} if asked.carry == FIXED else {"options": {"carry": asked.carry}})
+        for workload, users in loads
     ]
     sections = {name: section for name, section in workloads.items() if section}
     for task, first in asked.answers:
@@ -101,6 +113,7 @@ def profile_values(asked: Asked) -> Values:
         "rounds": asked.rounds + ("during_cell" in asked.hooks) if isinstance(asked.rounds, int) else asked.rounds,
         "time": f"{asked.time_s:g}s",
         **({} if asked.endpoint == CHAT else {"endpoint": asked.endpoint}),
+        **({"cache": True} if asked.cache else {}),
         "max_seq_len": asked.max_seq_len or _context(asked, workloads, output_tokens),
         "engines": engines,
         "cells": cells,
@@ -226,17 +239,39 @@ def _named_engine(side: str) -> Values | None:
     raise _usage(f"{profile_name}: no engine {wanted!r}; there are {known}")
 
 
-def _workloads(asked: Asked) -> dict[str, Values]:
+def _check_conversations(asked: Asked) -> None:
+    given = [name for name in ("turns", "conversations", "depths") if getattr(asked, name)]
+    if len(given) > 1:
+        raise _usage(f"--{given[0]} and --{given[1].replace('depths', 'depth')} exclude each other")
+    if not (asked.turns or asked.conversations):
+        for option, set_ in (("think", asked.think_s is not None), ("carry", asked.carry != FIXED)):
+            if set_:
+                raise _usage(f"--{option}: only conversations have a use for it; give --turns or --conversations")
+    if asked.conversations and asked.think_s is not None:
+        raise _usage("--think: the file of --conversations says how long users think (think_s)")
+    if asked.conversations and asked.cache and len(asked.users) > 1:
+        raise _usage(
+            "--users: one number with --conversations and --cache: the second cell would find the first's cached"
+        )
+
+
+def _workloads(asked: Asked, output_tokens: int) -> dict[str, Values]:
     """The workloads of the speed cells, by name, each with its section (empty if it needs none)."""
+    if asked.turns:
+        lengths = {"input_tokens": asked.input_tokens or QUESTION_TOKENS, "output_tokens": output_tokens}
+        section = {"synthetic": {**lengths, "turns": asked.turns, "think_s": asked.think_s or 0.0}}
+        name = f"turns-{asked.turns}"
+        return {name if len(asked.users) == 1 else f"{name}-at-{users}": section for users in asked.users}
     if asked.depths:
         own = asked.input_tokens or QUESTION_TOKENS
         return {f"depth-{depth}": {"synthetic": {"input_tokens": depth + own}} for depth in asked.depths}
     if asked.input_tokens:
         return {f"synthetic-{asked.input_tokens}": {"synthetic": {"input_tokens": asked.input_tokens}}}
-    if not asked.prompts.endswith(".jsonl"):
-        return {asked.prompts: {}}
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(asked.prompts).stem).strip("-_") or "prompts"
-    return {name: {"file": str(Path(asked.prompts).absolute())}}
+    prompts = asked.conversations or asked.prompts
+    if not prompts.endswith((".jsonl", ".json")):
+        return {prompts: {}}
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(prompts).stem).strip("-_") or "prompts"
+    return {name: {"file": str(Path(prompts).absolute())}}
 
 
 def _speed_cell(users: int, workload: str, seconds: float, output_tokens: int, fixed_length: bool) -> Values:
@@ -271,15 +306,28 @@ def _longest_own(task: str) -> int:
 
 def _longest_prompt(asked: Asked, workloads: Mapping[str, Values]) -> int:
     """Tokens of the longest prompt of the speed cells, at most."""
-    planned = [section["synthetic"]["input_tokens"] for section in workloads.values() if "synthetic" in section]
+    planned = [section["synthetic"] for section in workloads.values() if "synthetic" in section]
     if planned:
-        return int(max(planned))
+        return max(_longest_planned(**lengths) for lengths in planned)
+    option, name = ("conversations", asked.conversations) if asked.conversations else ("prompts", asked.prompts)
     try:
-        prompts = tasks.load_prompts(asked.prompts)
+        prompts = tasks.load_prompts(name)
     except tasks.TaskError as error:
-        raise _usage(f"--prompts {error}") from None
-    longest = max(sum(len(message["content"]) for message in prompt.messages) for prompt in prompts)
+        raise _usage(f"--{option} {error}") from None
+    longest = max(map(_chars, prompts))
     return TOKENS.get(asked.prompts, math.ceil(longest / CHARS_PER_TOKEN))
+
+
+def _longest_planned(input_tokens: int, output_tokens: int = 0, turns: int = 1, **_: Any) -> int:
+    """Tokens of the last turn's prompt, with room for a chat template around each message."""
+    return input_tokens if turns == 1 else turns * (input_tokens + 2 * MESSAGE_TOKENS) + (turns - 1) * output_tokens
+
+
+def _chars(prompt: tasks.Prompt) -> int:
+    """Characters of a prompt, or of all that is said in a conversation."""
+    said = [message["content"] for message in prompt.messages]
+    said += [text for turn in prompt.turns for text in (turn.user, turn.assistant or "")]
+    return sum(map(len, said)) + len(prompt.turns) * 2 * MESSAGE_TOKENS * CHARS_PER_TOKEN
 
 
 def to_toml(values: Values) -> str:

@@ -12,6 +12,7 @@ from driver.errors import BenchError, ExitCode
 from nightly.guard import parse_duration
 from records.endpoint import CHAT, ENDPOINTS
 from records.headers import parse_headers
+from workloads.conversations import FIXED, REAL
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +34,21 @@ _OPTIONS = (
         "--depth",
         help="Synthetic prompts behind so many tokens of context, a cell for each number: 0,4096,16384.",
     ),
+    click.option("--turns", type=click.IntRange(2), help="Synthetic conversations of so many turns, not --prompts."),
+    click.option(
+        "--conversations", metavar="FILE", help="Conversations: JSONL with turns, or ShareGPT's JSON."
+    ),
+    click.option(
+        "--think", type=click.FloatRange(0), help="Seconds from an answer to the next turn. Default: 0."
+    ),
+    click.option(
+        "--carry",
+        type=click.Choice([FIXED, REAL]),
+        default=FIXED,
+        show_default=True,
+        help="What conversations go on with: fixed answers, the same for all engines, or the model's real ones.",
+    ),
+    click.option("--cache", is_flag=True, help="Let engines reuse prefixes. Default: cold prompts, else void."),
     click.option(
         "--output-tokens", type=click.IntRange(2), help="Tokens of each answer. Default: 64; 32 in little time."
     ),
@@ -108,6 +124,11 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
         prompts=load["prompts"],
         input_tokens=load["input_tokens"],
         depths=_numbers("--depth", load["depth"], least=0) if load["depth"] else (),
+        turns=load["turns"],
+        conversations=load["conversations"],
+        think_s=load["think"],
+        carry=load["carry"],
+        cache=load["cache"],
         output_tokens=load["output_tokens"],
         fixed_length=not load["free_length"],
         answers=tuple(map(parse_answers, load["answers"])),
