@@ -35,12 +35,8 @@ _OPTIONS = (
         help="Synthetic prompts behind so many tokens of context, a cell for each number: 0,4096,16384.",
     ),
     click.option("--turns", type=click.IntRange(2), help="Synthetic conversations of so many turns, not --prompts."),
-    click.option(
-        "--conversations", metavar="FILE", help="Conversations: JSONL with turns, or ShareGPT's JSON."
-    ),
-    click.option(
-        "--think", type=click.FloatRange(0), help="Seconds from an answer to the next turn. Default: 0."
-    ),
+    click.option("--conversations", metavar="FILE", help="Conversations: JSONL with turns, or ShareGPT's JSON."),
+    click.option("--think", type=click.FloatRange(0), help="Seconds from an answer to the next turn. Default: 0."),
     click.option(
         "--carry",
         type=click.Choice([FIXED, REAL]),
