@@ -29,7 +29,7 @@ def gate_rules(profile: Profile, choice: Choice, threshold: float | None) -> Gat
     )
 
 
-def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool) -> Measure:
+def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool, keep_raw: bool = False) -> Measure:
     """Measure by running the profile, as `run PROFILE` does: score, audit, compare and report."""
 
     def measure(rules: GateRules, run_id: str) -> Measured:
@@ -41,7 +41,7 @@ def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool
 
         asked = part_of(profile, rules.engines, rules.cells)
         display = Display(quiet=quiet)
-        result = run_profile(asked, profile_path, out, run_id, display)
+        result = run_profile(asked, profile_path, out, run_id, display, keep_raw=keep_raw)
         comparison, path = judge.judge(result.folder)
         look_into(asked, result.folder, comparison, display)
         written = judge.write_reports(comparison, path)

@@ -8,6 +8,7 @@ from typing import Any
 from driver.ab import Asked, engine_sections
 from driver.errors import BenchError, ExitCode
 from records import RunFolder
+from records.endpoint import CHAT
 from workloads import TaskError
 from workloads.traces import Trace, read_trace
 
@@ -57,6 +58,7 @@ def profile_values(
         "baseline": engines[0]["name"],
         "rounds": asked.rounds,
         "max_seq_len": asked.max_seq_len or _context(trace, cap),
+        **({} if asked.endpoint == CHAT else {"endpoint": asked.endpoint}),
         "engines": engines,
         "cells": [
             {

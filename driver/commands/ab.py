@@ -14,6 +14,7 @@ from driver.commands.run import execute, plan_text
 from driver.errors import BenchError, ExitCode, writing
 from driver.options import shared
 from driver.options.load import asked, load_options
+from driver.options.output import Output, output_options
 from driver.profile.read import Profile, parse_profile
 from driver.run.plan import DEFAULT_OUT
 from driver.run.progress import Display
@@ -33,13 +34,12 @@ from records.redaction import shown_argv, shown_url
 )
 @click.option("--build", "build_command", help="Builds a commit of --ref, in its folder; run once per commit.")
 @click.option("--save", type=click.Path(path_type=Path, dir_okay=False), help="Write the profile there, for `run`.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time; start nothing.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown for a pull request.")
-@click.option("--open", "open_report", is_flag=True, help="Open the HTML report.")
+@shared.dry_run
+@shared.keep_raw
+@shared.ca
 @shared.run_id
 @shared.out
-@shared.junit
-@shared.as_json("the comparison")
+@output_options
 def command(
     engines: tuple[str, ...],
     names: tuple[str, ...],
@@ -48,12 +48,10 @@ def command(
     build_command: str | None,
     save: Path | None,
     dry_run: bool,
-    as_markdown: bool,
-    open_report: bool,
+    keep_raw: bool,
     run_id: str | None,
     out: Path,
-    junit: Path | None,
-    as_json: bool,
+    output: Output,
     **load: Any,
 ) -> int:
     """Compare servers A, B, ... under the same load; A is the baseline.
@@ -69,8 +67,6 @@ def command(
 
     Exit code 0 done, 1 requests failed, 2 usage, 3 void, 4 engine or host failure.
     """  # noqa: D301 - click reads \b
-    if as_json and as_markdown:
-        raise click.UsageError("--json and --markdown exclude each other")
     sides = engines
     if refs:
         sides, names = _commits(engines, names, refs, source, build_command)
@@ -83,9 +79,8 @@ def command(
     if dry_run:
         click.echo(plan_text(profile, out))
         return 0
-    form = "json" if as_json else "markdown" if as_markdown else "terminal"
     made_by = as_typed(profile, engines, out, ["ab", *engines])
-    return execute(profile, None, out, run_id, form=form, junit=junit, made_by=made_by, open_report=open_report)
+    return execute(profile, None, out, run_id, output=output, keep_raw=keep_raw, made_by=made_by)
 
 
 def _commits(

@@ -26,6 +26,7 @@ from driver.trees import commit_of, git
 @metric_option
 @load_options
 @shared.out
+@shared.ca
 def command(
     good: str, bad: str, server: str, source: Path, build_command: str | None, metric: str, out: Path, **load: Any
 ) -> int:

@@ -31,6 +31,7 @@ from driver.trees import BuildFailedError
 @metric_option
 @load_options
 @shared.out
+@shared.ca
 def command(
     server: str,
     good: str,

@@ -30,6 +30,7 @@ PACKAGES = ("locust", "gevent", "pandas", "scipy", "orjson", "psutil", "pydantic
 @click.argument("profile", required=False, type=ProfileArgument(path_type=Path))
 @click.option("--clean", is_flag=True, help="Stop engines that a killed run left behind (by pid and start time).")
 @shared.out
+@shared.ca
 def command(profile: Path | None, clean: bool, out: Path) -> int:
     """Check everything that PROFILE needs on this machine, without running it.
 

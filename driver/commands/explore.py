@@ -14,6 +14,7 @@ import click
 import requests
 
 from driver.errors import BenchError, ExitCode, writing
+from driver.options import shared
 from driver.profile.cell_options import scenarios
 from driver.profile.fields import complete_url, looks_like_url
 from driver.profile.read import EngineSection, Profile, load_profile
@@ -22,6 +23,7 @@ from driver.run.launcher import Locust, last_line
 from driver.run.progress import Display
 from engines import EngineConfig, EngineError, create, running
 from engines.process.port import free_port, require_free_port
+from records.endpoint import CHAT
 from workloads import TaskError, load_prompts
 
 WEB_HOST = "127.0.0.1"
@@ -40,12 +42,18 @@ READY_S = 60.0
     show_default=True,
     help="Folder for the records of the last test, and the engine's log.",
 )
-def command(target: str, scenario: str, port: int | None, prompts: str, out: Path) -> int:
+@shared.endpoint
+@shared.header
+@shared.ca
+def command(
+    target: str, scenario: str, port: int | None, prompts: str, out: Path, endpoint: str, header: tuple[str, ...]
+) -> int:
     """Load TARGET from Locust's web UI on loopback, with live streaming figures in the tab "Streaming".
 
     TARGET is the URL of a running engine, or PROFILE:ENGINE (such as demo:llama-4slots). PROFILE:ENGINE is started, and
     stopped together with the UI on Ctrl-C.
     """
+    headers = shared.headers_of(header)
     try:
         load_prompts(prompts)
     except TaskError as error:
@@ -68,14 +76,14 @@ def command(target: str, scenario: str, port: int | None, prompts: str, out: Pat
     if named is None:
         if not create(EngineConfig("target", "remote", url=target)).is_ready():
             click.echo(f"no server answers at {target} now: start it before the test", err=True)
-        return _serve(scenario, port, out, options | {"host": target}, {})
+        return _serve(scenario, port, out, options | {"host": target, "endpoint": endpoint}, {}, headers)
     profile, section = named
+    endpoint = profile.endpoint if endpoint == CHAT else endpoint
     with _engine(profile, section, out) as engine:
-        endpoint = profile.endpoint
         extras = request_extras(engine, section, profile, fixed_length=False, endpoint=endpoint)
         options |= {"host": engine.base_url, "engine": section.name, "model": engine.model_name, "endpoint": endpoint}
         options |= {"max_tokens_field": section.max_tokens_field}
-        return _serve(scenario, port, out, options, extras, section.headers)
+        return _serve(scenario, port, out, options, extras, {**section.headers, **headers})
 
 
 def _section(target: str) -> tuple[Profile, EngineSection]:

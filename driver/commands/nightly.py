@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from driver.commands.run import plan_text
 from driver.errors import BenchError, ExitCode
 from driver.nightly_measurement import gate_rules, measure_with, part_of, take_measured
 from driver.options import shared
@@ -47,6 +48,9 @@ from records.utc import utc_now
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write Markdown there (GITHUB_STEP_SUMMARY is used too).",
 )
+@shared.ca
+@shared.dry_run
+@shared.keep_raw
 @shared.junit
 @click.option(
     "--notify", "hook", metavar="CMD", help="Run CMD with the result as JSON on its standard input; no shell."
@@ -73,6 +77,8 @@ def command(
     threshold: float | None,
     no_confirm: bool,
     summary: Path | None,
+    dry_run: bool,
+    keep_raw: bool,
     junit: Path | None,
     hook: str | None,
     notify_on: str,
@@ -95,6 +101,9 @@ def command(
     except ValueError as error:
         raise BenchError(f"--time-limit: {error}", ExitCode.USAGE) from None
     asked = part_of(loaded, engines)
+    if dry_run:
+        click.echo(plan_text(asked, out))
+        return 0
     out = out.resolve()  # The load process runs in another folder; cron may run this in any.
     options = NightlyOptions(
         history=history,
@@ -104,7 +113,11 @@ def command(
         confirm=not no_confirm,
         keep=None if measured else keep,
     )
-    measure = take_measured(measured) if measured else measure_with(asked, find_profile(profile), out, quiet=as_json)
+    measure = (
+        take_measured(measured)
+        if measured
+        else measure_with(asked, find_profile(profile), out, quiet=as_json, keep_raw=keep_raw)
+    )
 
     def report(result: NightResult) -> None:
         # Also called when the night failed, so that a report is written before the error.

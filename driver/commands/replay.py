@@ -12,6 +12,7 @@ from driver.commands.ab import as_typed
 from driver.commands.run import execute, plan_text
 from driver.errors import writing
 from driver.options import shared
+from driver.options.output import Output, output_options
 from driver.profile.read import parse_profile
 from driver.replay import MOST_USERS, profile_values
 from records import write_text
@@ -34,11 +35,14 @@ from records import write_text
 @click.option("--max-seq-len", type=click.IntRange(1), help="Tokens per slot. Default: what the requests need.")
 @click.option("--name", "names", multiple=True, help="A name for each engine, in order.")
 @click.option("--save", type=click.Path(path_type=Path, dir_okay=False), help="Write the profile there, for `run`.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time, start nothing.")
+@shared.endpoint
+@shared.header
+@shared.dry_run
+@shared.keep_raw
+@shared.ca
 @shared.run_id
 @shared.out
-@shared.junit
-@shared.as_json("the comparison")
+@output_options
 def command(
     source: Path,
     engines: tuple[str, ...],
@@ -54,11 +58,13 @@ def command(
     max_seq_len: int | None,
     names: tuple[str, ...],
     save: Path | None,
+    endpoint: str,
+    header: tuple[str, ...],
     dry_run: bool,
+    keep_raw: bool,
     run_id: str | None,
     out: Path,
-    junit: Path | None,
-    as_json: bool,
+    output: Output,
 ) -> int:
     """Replay RUN (a run's folder) or TRACE (a file; docs/profiles.md) against each ENGINE, the first the baseline.
 
@@ -69,7 +75,14 @@ def command(
     """
     run = out / source if not source.exists() and (out / source).is_dir() else source
     asked = Asked(
-        sides=engines, names=names, rounds=rounds, slots=slots, max_seq_len=max_seq_len, fixed_length=not free_length
+        sides=engines,
+        names=names,
+        rounds=rounds,
+        slots=slots,
+        max_seq_len=max_seq_len,
+        fixed_length=not free_length,
+        endpoint=endpoint,
+        headers=shared.headers_of(header),
     )
     values = profile_values(asked, run, cell=cell, engine=engine, speed=speed, first=first, cap=cap_tokens, users=users)
     profile = parse_profile(values, "replay")
@@ -81,5 +94,4 @@ def command(
         click.echo(plan_text(profile, out))
         return 0
     made_by = as_typed(profile, engines, out, ["replay", str(source), *engines])
-    form = "json" if as_json else "terminal"
-    return execute(profile, None, out, run_id, form=form, junit=junit, made_by=made_by)
+    return execute(profile, None, out, run_id, output=output, keep_raw=keep_raw, made_by=made_by)

@@ -7,17 +7,17 @@ from pathlib import Path
 import click
 
 from driver.judge import exit_code, newest_comparison, read_comparison, write_reports
-from driver.options import shared
+from driver.options.output import Output, output_options
 from driver.run.run import open_run
 from driver.shell_completion import RunArgument
 
 
 @click.command(name="report", short_help="Write Markdown and HTML of a comparison again.")
 @click.argument("run", type=RunArgument(path_type=Path))
-@shared.junit
-def command(run: Path, junit: Path | None) -> int:
+@output_options
+def command(run: Path, output: Output) -> int:
     """Render the newest comparison of RUN (a run's folder, its name, or a comparison JSON) as Markdown and HTML."""
     path = run if run.suffix == ".json" else newest_comparison(open_run(run))
     comparison = read_comparison(path)
-    click.echo("\n".join(f"report: {report}" for report in write_reports(comparison, path, junit)))
+    output.show_again(comparison, write_reports(comparison, path, output.junit))
     return int(exit_code(comparison))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import click
 
-from driver.judge import exit_code, judge, to_json, write_reports
+from driver.judge import exit_code, judge
 from driver.options import shared
+from driver.options.output import Output, output_options
 from driver.profile.read import Profile, find_profile, load_profile
 from driver.regressions import look_into
 from driver.run.plan import earlier_runs, engine_rounds, estimate
@@ -17,8 +17,6 @@ from driver.run.prompts import load_workloads
 from driver.run.run import run_profile
 from driver.shell_completion import ProfileArgument
 from records.wording import count
-from reporting.pull_request import pull_request
-from reporting.terminal import summary
 
 
 def execute(
@@ -27,11 +25,9 @@ def execute(
     out: Path,
     run_id: str | None,
     *,
-    form: str = "terminal",
-    junit: Path | None = None,
+    output: Output,
     keep_raw: bool = False,
     made_by: str | None = None,
-    open_report: bool = False,
 ) -> int:
     """Run, compare and report a profile; `run`, `demo` and `ab` use it.
 
@@ -40,11 +36,9 @@ def execute(
         path: its file; None if it has none, and then `made_by` is the command that made it.
         out: the folder of run folders.
         run_id: name of the run; an incomplete run with that name is finished.
-        form: output on stdout: terminal (the last line is the report's path), json or markdown.
-        junit: a file for JUnit XML.
+        output: what is printed and written beside the run's folder.
         keep_raw: whether to keep the bytes of failed requests.
         made_by: the command that starts the same run, without `--run-id`.
-        open_report: whether to open the HTML report in the user's browser.
 
     Returns:
         The exit code.
@@ -54,16 +48,7 @@ def execute(
     display.say("auditing and comparing")
     comparison, json_path = judge(result.folder)
     look_into(profile, result.folder, comparison, display)
-    reports = write_reports(comparison, json_path, junit)
-    if open_report:
-        click.launch(str(reports[-1].absolute()))
-    if form == "json":
-        click.echo(to_json(comparison))
-    elif form == "markdown":
-        click.echo(pull_request(comparison), nl=False)
-    else:
-        click.echo(summary(comparison, width=shutil.get_terminal_size((100, 40)).columns))
-        click.echo("\n".join(f"report: {report}" for report in reports))
+    output.show(comparison, json_path)
     return int(exit_code(comparison, all_ok=result.all_ok))
 
 
@@ -72,15 +57,10 @@ def execute(
 @shared.run_id
 @shared.out
 @shared.ca
-@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time; start nothing.")
-@click.option(
-    "--keep-raw", is_flag=True, help="Keep the bytes of failed requests, for bug reports: <cell>/raw/<request>.http."
-)
-@shared.junit
-@shared.as_json("the comparison")
-def command(
-    profile: Path, run_id: str | None, out: Path, dry_run: bool, keep_raw: bool, junit: Path | None, as_json: bool
-) -> int:
+@shared.dry_run
+@shared.keep_raw
+@output_options
+def command(profile: Path, run_id: str | None, out: Path, dry_run: bool, keep_raw: bool, output: Output) -> int:
     """Run PROFILE (a TOML file, or the name of one in profiles/): start each engine, load it, compare, report.
 
     Exit code 0 done, 1 requests failed, 2 usage, 3 void, 4 engine or host failure.
@@ -90,7 +70,7 @@ def command(
     if dry_run:
         click.echo(plan_text(loaded, out))
         return 0
-    return execute(loaded, path, out, run_id, form="json" if as_json else "terminal", junit=junit, keep_raw=keep_raw)
+    return execute(loaded, path, out, run_id, output=output, keep_raw=keep_raw)
 
 
 def plan_text(profile: Profile, out: Path) -> str:

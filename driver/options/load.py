@@ -9,9 +9,8 @@ import click
 
 from driver.ab import HOOKS, Asked, parse_answers
 from driver.errors import BenchError, ExitCode
+from driver.options import shared
 from nightly.guard import parse_duration
-from records.endpoint import CHAT, ENDPOINTS
-from records.headers import parse_headers
 from workloads.conversations import FIXED, REAL
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,19 +77,8 @@ _OPTIONS = (
         help="Run CMD as before_cell, after_cell, during_cell (in one more round, not compared) or on_regression.",
     ),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Environment of every command; may be repeated."),
-    click.option(
-        "--endpoint",
-        type=click.Choice(list(ENDPOINTS)),
-        default=CHAT,
-        show_default=True,
-        help="chat asks /v1/chat/completions; completions asks /v1/completions, without a chat template.",
-    ),
-    click.option(
-        "--header",
-        multiple=True,
-        metavar="NAME=ENV:VAR",
-        help="Another header of each request, its value from a variable; NAME=VALUE for what is no secret.",
-    ),
+    shared.endpoint,
+    shared.header,
     click.option("--model", help="What {model} in a command means: a path, or package:DIST/FILE."),
     click.option("--threads", type=click.IntRange(1), help="What {threads} in a command means."),
 )
@@ -134,7 +122,7 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
         slots=load["slots"],
         env=dict(map(_assignment, load["env"])),
         endpoint=load["endpoint"],
-        headers=_headers(load["header"]),
+        headers=shared.headers_of(load["header"]),
         hooks=dict(map(_hook, load["hooks"])),
         model=load["model"],
         threads=load["threads"],
@@ -151,13 +139,6 @@ def _numbers(option: str, text: str, *, least: int) -> tuple[int, ...]:
             f"{option} {text}: expected whole numbers from {least} up with commas, such as 1,4,8", ExitCode.USAGE
         )
     return numbers
-
-
-def _headers(words: tuple[str, ...]) -> dict[str, str]:
-    try:
-        return parse_headers(words)
-    except ValueError as error:
-        raise BenchError(f"--header {error}", ExitCode.USAGE) from None
 
 
 def _hook(text: str) -> tuple[str, str]:

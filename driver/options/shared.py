@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from driver.errors import BenchError, ExitCode
 from driver.run.plan import DEFAULT_OUT
+from records.endpoint import CHAT, ENDPOINTS
+from records.headers import parse_headers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,6 +43,37 @@ ca = click.option(
     callback=_trust,
     help="Certificates (PEM) to trust for https engines, in place of the system's; SSL_CERT_FILE does the same.",
 )
+
+
+dry_run = click.option("--dry-run", is_flag=True, help="Print the plan and an estimate of the time; start nothing.")
+keep_raw = click.option(
+    "--keep-raw", is_flag=True, help="Keep the bytes of failed requests, for bug reports: <cell>/raw/<request>.http."
+)
+endpoint = click.option(
+    "--endpoint",
+    type=click.Choice(list(ENDPOINTS)),
+    default=CHAT,
+    show_default=True,
+    help="chat asks /v1/chat/completions; completions asks /v1/completions, without a chat template.",
+)
+header = click.option(
+    "--header",
+    multiple=True,
+    metavar="NAME=ENV:VAR",
+    help="Another header of each request, its value from a variable; NAME=VALUE for what is no secret.",
+)
+
+
+def headers_of(words: tuple[str, ...]) -> dict[str, str]:
+    """The headers that `--header` gives.
+
+    Raises:
+        BenchError: one is no header (exit code 2).
+    """
+    try:
+        return parse_headers(words)
+    except ValueError as error:
+        raise BenchError(f"--header {error}", ExitCode.USAGE) from None
 
 
 def as_json(what: str) -> Callable[[F], F]:
