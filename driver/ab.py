@@ -71,6 +71,9 @@ class Asked:
     env: Mapping[str, str] | None = None
     model: str | None = None
     threads: int | None = None
+    engine: str | None = None
+    """The kind whose program each side is, with more words of its command line; None: whole command lines."""
+    ready_timeout_s: float | None = None
     endpoint: str = CHAT
     headers: Mapping[str, str] | None = None
     hooks: Mapping[str, str] = field(default_factory=dict)
@@ -101,6 +104,8 @@ def profile_values(asked: Asked) -> Values:
         | ({} if asked.carry == FIXED else {"options": {"carry": asked.carry}})
         for workload, users in loads
     ]
+    # The first request of a fresh server is its slowest. In further cells a warm-up would only take their time.
+    cells[0]["warmup"] = 1
     sections = {name: section for name, section in workloads.items() if section}
     for task, first in asked.answers:
         cells.append({"scenario": "concurrent_4", "workload": task, "max_tokens": ANSWER_TOKENS, "rounds": 1})
@@ -216,9 +221,13 @@ def _engine(asked: Asked, number: int, name: str) -> Values:
         words.pop(0)
     if not words:
         raise _usage(f"{side!r}: holds no program")
-    own |= {"kind": "command", "command": words}
+    if asked.engine:
+        own |= {"kind": asked.engine, "binary": words[0]} | ({"args": words[1:]} if words[1:] else {})
+    else:
+        own |= {"kind": "command", "command": words}
     own |= {"env": env} if env else {}
     own |= {"model": asked.model} if asked.model else {}
+    own |= {"ready_timeout_s": asked.ready_timeout_s} if asked.ready_timeout_s else {}
     return own | ({"threads": asked.threads} if asked.threads else {})
 
 
@@ -280,7 +289,6 @@ def _speed_cell(users: int, workload: str, seconds: float, output_tokens: int, f
         "scenario": SCENARIOS.get(users, "closed_loop"),
         "workload": workload,
         **own,
-        "warmup": 1,
         "duration_s": seconds,
         "max_tokens": output_tokens,
         "fixed_length": fixed_length,

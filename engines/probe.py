@@ -27,6 +27,8 @@ PROBES: tuple[list[dict[str, str]], ...] = (
     ],
 )
 FIXED_TOKENS = 24
+SECOND_TOKENS = 8
+"""Most tokens of the second question: it is asked for its prompt tokens, and a thought would begin at once."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ def probe(
     asked = _Asked(engine, endpoint, max_tokens_field)
     notes = asked.notes
     free = request_fields(engine, sampling, extras, endpoint=endpoint, fixed_length=False)
-    answers = [asked.ask(messages, free) for messages in PROBES]
+    answers = [asked.ask(PROBES[0], free), asked.ask(PROBES[1], free, SECOND_TOKENS)]
     # The first prompt a second time: a cache would show.
     fixed_fields = request_fields(engine, sampling, extras, endpoint=endpoint, fixed_length=True)
     fixed = asked.ask(PROBES[0], fixed_fields)
@@ -116,11 +118,13 @@ class _Asked:
         self.max_tokens_field = max_tokens_field or MAX_TOKENS_FIELDS[0]
         self.notes: list[str] = []
 
-    def ask(self, messages: list[dict[str, str]], fields: Mapping[str, Any]) -> ProbeAnswer | None:
+    def ask(
+        self, messages: list[dict[str, str]], fields: Mapping[str, Any], max_tokens: int = FIXED_TOKENS
+    ) -> ProbeAnswer | None:
         """Send one streamed request as the load does; None if no answer came."""
         for attempt in range(BUSY_RETRIES + 1):
             try:
-                answer = self._post(messages, fields)
+                answer = self._post(messages, fields, max_tokens)
             except (requests.RequestException, ValueError) as error:
                 self.notes.append(f"{type(error).__name__}: {str(error)[:200]}")
                 return None
@@ -129,14 +133,14 @@ class _Asked:
             time.sleep(0.5)
         return None
 
-    def _post(self, messages: list[dict[str, str]], fields: Mapping[str, Any]) -> ProbeAnswer:
+    def _post(self, messages: list[dict[str, str]], fields: Mapping[str, Any], max_tokens: int) -> ProbeAnswer:
         engine = self._engine
         body = request_body(
             messages,
             self._endpoint,
             model=engine.model_name,
             max_tokens_field=self.max_tokens_field,
-            max_tokens=FIXED_TOKENS,
+            max_tokens=max_tokens,
             fields=fields,
         )
         deadline = time.monotonic() + TIMEOUT_S
@@ -153,7 +157,7 @@ class _Asked:
                     # As OpenAI's newer models: "Use 'max_completion_tokens' instead."
                     self._may_learn, self.max_tokens_field = False, MAX_TOKENS_FIELDS[1]
                     self.notes.append(f"the server wants max_completion_tokens: {refusal}")
-                    return self._post(messages, fields)
+                    return self._post(messages, fields, max_tokens)
                 self.notes.append(f"HTTP {response.status_code}: {refusal}")
                 return ProbeAnswer(response.status_code)
             pieces = []

@@ -13,6 +13,7 @@ from driver.ab import profile_values, to_toml
 from driver.commands.run import execute, plan_text
 from driver.errors import BenchError, ExitCode, writing
 from driver.options import shared
+from driver.options.commits import server_and_build
 from driver.options.load import asked, load_options
 from driver.options.output import Output, output_options
 from driver.profile.read import Profile, parse_profile
@@ -25,7 +26,7 @@ from records.redaction import shown_argv, shown_url
 
 
 @click.command(name="ab", short_help="Compare two or more servers: command lines, URLs or PROFILE:ENGINE.")
-@click.argument("engines", nargs=-1, required=True, metavar="A B ...")
+@click.argument("engines", nargs=-1, metavar="A B ...")
 @load_options
 @click.option("--name", "names", multiple=True, help="A name for each engine, in order.")
 @click.option("--ref", "refs", multiple=True, help="Compare commits of --source: A and B are one command with {tree}.")
@@ -69,7 +70,8 @@ def command(
     """  # noqa: D301 - click reads \b
     sides = engines
     if refs:
-        sides, names = _commits(engines, names, refs, source, build_command)
+        served, build = server_and_build(engines[0] if engines else None, build_command, load["engine"])
+        sides, names = _commits(engines or (served,), names, refs, source, build)
     values = profile_values(asked(sides, names, load))
     profile = parse_profile(values, "ab")
     if save is not None:

@@ -11,7 +11,7 @@ import click
 from driver.bisect import Judged, Step, compare_commits, find_first_bad, judge_step, limit_between
 from driver.errors import BenchError, ExitCode
 from driver.options import shared
-from driver.options.commits import build_option, metric_option, source_option
+from driver.options.commits import build_option, metric_option, server_and_build, source_option
 from driver.options.load import asked, load_options
 from driver.run.progress import Display
 from driver.trees import commit_of, git
@@ -20,7 +20,7 @@ from driver.trees import commit_of, git
 @click.command(name="bisect", short_help="Find the commit that made a server slower.")
 @click.argument("good")
 @click.argument("bad")
-@click.argument("server")
+@click.argument("server", required=False)
 @source_option
 @build_option
 @metric_option
@@ -28,7 +28,14 @@ from driver.trees import commit_of, git
 @shared.out
 @shared.ca
 def command(
-    good: str, bad: str, server: str, source: Path, build_command: str | None, metric: str, out: Path, **load: Any
+    good: str,
+    bad: str,
+    server: str | None,
+    source: Path,
+    build_command: str | None,
+    metric: str,
+    out: Path,
+    **load: Any,
 ) -> int:
     """Find the first commit after GOOD, up to BAD, that makes SERVER slower.
 
@@ -40,17 +47,21 @@ def command(
     enginebench bisect v1 HEAD "{tree}/build/bin/llama-server -m M.gguf --port {port}" \\
         --source ~/llama.cpp --build "sh -c 'cmake -B build && cmake --build build -j'"
 
+    With --engine llama_cpp, SERVER and --build may be left out: cmake builds llama-server in each commit's folder.
+
+    \b
+    enginebench bisect v1 HEAD --engine llama_cpp --model M.gguf --source ~/llama.cpp --rounds auto
+
     Exit code 0 found, 2 usage, 4 GOOD and BAD do not differ, or commits that could not be judged hide the first one.
     """  # noqa: D301 - click reads \b
     say = Display(quiet=False).say
+    served, build = server_and_build(server, build_command, load["engine"])
     ends = [commit_of(source, ref) for ref in (good, bad)]
     if not git(source, "rev-list", f"{ends[0]}..{ends[1]}"):
         raise BenchError(f"{bad} is not after {good}", ExitCode.USAGE)
 
     def against_good(sha: str, limit: float) -> Judged:
-        comparison, candidate = compare_commits(
-            source, ends[0], sha, server, build_command, out, partial(asked, load=load)
-        )
+        comparison, candidate = compare_commits(source, ends[0], sha, served, build, out, partial(asked, load=load))
         return judge_step(comparison, candidate, metric=metric, limit=limit)
 
     end = against_good(ends[1], 1.0)

@@ -11,13 +11,13 @@ import click
 from driver.bisect import Step, compare_commits, judge_step
 from driver.errors import BenchError, ExitCode
 from driver.options import shared
-from driver.options.commits import build_option, metric_option, source_option
+from driver.options.commits import build_option, metric_option, server_and_build, source_option
 from driver.options.load import asked, load_options
 from driver.trees import BuildFailedError
 
 
 @click.command(name="bisect-step", short_help="Is the checked-out commit slower? For `git bisect run`.")
-@click.argument("server")
+@click.argument("server", required=False)
 @click.option("--good", required=True, help="The commit with which the checked-out commit is compared.")
 @click.option(
     "--regression",
@@ -33,7 +33,7 @@ from driver.trees import BuildFailedError
 @shared.out
 @shared.ca
 def command(
-    server: str,
+    server: str | None,
     good: str,
     regression: float,
     source: Path,
@@ -44,15 +44,15 @@ def command(
 ) -> int:
     """Build and measure the commit that is checked out in --source, interleaved with the commit --good.
 
-    SERVER is a command line with {tree}, the folder of the built commit, and {port}.
+    SERVER is a command line with {tree}, the folder of the built commit, and {port}. With --engine llama_cpp, SERVER
+    and --build may be left out.
 
     Exit code 0 good, 1 bad, 125 unknown (build failed, void, engine failure, undecided); 128 a usage error, which ends
     `git bisect run`.
     """
     try:
-        comparison, candidate = compare_commits(
-            source, good, "HEAD", server, build_command, out, partial(asked, load=load)
-        )
+        served, build = server_and_build(server, build_command, load["engine"])
+        comparison, candidate = compare_commits(source, good, "HEAD", served, build, out, partial(asked, load=load))
     except BuildFailedError as error:
         return _ended(error.message, Step.UNKNOWN)
     except BenchError as error:

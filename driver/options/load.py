@@ -13,6 +13,9 @@ from driver.options import shared
 from nightly.guard import parse_duration
 from workloads.conversations import FIXED, REAL
 
+BINARY_KINDS = ("llama_cpp", "xserv")
+"""Kinds of engines that are one program, given by its path."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -81,6 +84,12 @@ _OPTIONS = (
     shared.header,
     click.option("--model", help="What {model} in a command means: a path, or package:DIST/FILE."),
     click.option("--threads", type=click.IntRange(1), help="What {threads} in a command means."),
+    click.option(
+        "--engine",
+        type=click.Choice(BINARY_KINDS),
+        help="Servers are programs of this kind, with more of its words; its other words come from the options.",
+    ),
+    click.option("--ready-timeout", help="How long the start of a command may take, such as 30s.  [default: 10m]"),
 )
 
 
@@ -97,10 +106,6 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
     Raises:
         BenchError: a value cannot be used (exit code 2).
     """
-    try:
-        time_s = parse_duration(load["time_limit"])
-    except ValueError as error:
-        raise BenchError(f"--time: {error}", ExitCode.USAGE) from None
     return Asked(
         sides=sides,
         names=names,
@@ -117,7 +122,7 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
         fixed_length=not load["free_length"],
         answers=tuple(map(parse_answers, load["answers"])),
         rounds=load["rounds"],
-        time_s=time_s,
+        time_s=_seconds("--time", load["time_limit"]),
         max_seq_len=load["max_seq_len"],
         slots=load["slots"],
         env=dict(map(_assignment, load["env"])),
@@ -126,7 +131,16 @@ def asked(sides: tuple[str, ...], names: tuple[str, ...], load: dict[str, Any]) 
         hooks=dict(map(_hook, load["hooks"])),
         model=load["model"],
         threads=load["threads"],
+        engine=load["engine"],
+        ready_timeout_s=_seconds("--ready-timeout", load["ready_timeout"]) if load["ready_timeout"] else None,
     )
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise BenchError(f"{option}: {error}", ExitCode.USAGE) from None
 
 
 def _numbers(option: str, text: str, *, least: int) -> tuple[int, ...]:

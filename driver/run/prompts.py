@@ -38,7 +38,7 @@ class Workload:
 
     `described` is {"sha256": of its file, "n": measured prompts (conversations), "warmup": warm-up prompts, "subset":
     as text, "few_shot": worked examples before each problem, "source": its origin, or None}, and "turns", those of all
-    measured conversations, where it has such.
+    measured conversations, where it has such, and "input_tokens", the planned length of synthetic prompts.
     """
 
     prompts: tuple[tasks.Prompt, ...]
@@ -127,6 +127,7 @@ def load_workload(profile: Profile, workload: str) -> Workload:
         "subset": tasks.subset_label(first=section.first, sample=section.sample, seed=profile.seed),
         "few_shot": section.few_shot,
         "source": _origin(section.trace.file if section.trace else source),
+        **({"input_tokens": section.synthetic.input_tokens} if section.synthetic else {}),
     }
     if turns := sum(len(prompt.turns) for prompt in prompts if prompt.pool == "measure"):
         described["turns"] = turns

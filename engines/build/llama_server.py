@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -95,6 +96,23 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
     }
     (folder / "provenance.json").write_text(json.dumps(provenance, indent=2), encoding="utf-8")
     return BuildResult(folder, provenance)
+
+
+def in_tree_command() -> str:
+    """The command line that builds a checked-out tree of llama.cpp in its own folder `build`, by the flags above.
+
+    Raises:
+        EngineError: no compiler or nvcc.
+    """
+    toolchain.compiler()
+    cards = gpu_inventory() or []
+    arches = toolchain.arches((), cards) if cards else []
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    flags = [f"-D{flag}" for flag in toolchain.cmake_flags(arches)]
+    flags += [f"-DCMAKE_CUDA_COMPILER={toolchain.find_nvcc()}"] if cards else []
+    configure = shlex.join(["cmake", "-S", ".", "-B", "build", *generator, *flags])
+    compile_ = shlex.join(["cmake", "--build", "build", "--target", *TARGETS, "-j", str(os.cpu_count() or 1)])
+    return shlex.join(["sh", "-c", f"{configure} && {compile_}"])
 
 
 def find_build(wanted: str | None = None) -> BuildResult | None:

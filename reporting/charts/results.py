@@ -10,6 +10,9 @@ from reporting.escape import one_line
 from reporting.format import UNKNOWN, figure, interval, quantity, ratio, share, shown_interval
 from reporting.view import cell_of, rounds_of
 
+DEPTH_METRICS = {"prefill_tok_s": ("Prefill speed", "tok/s"), "tpot_ms_p50": ("TPOT p50", "ms")}
+"""What is drawn over depth: name and unit by metric."""
+
 
 def scaling(draw: Draw) -> list[Chart]:
     """Throughput against concurrency, one chart per workload that ran at two concurrencies or more."""
@@ -26,14 +29,73 @@ def scaling(draw: Draw) -> list[Chart]:
 
 
 def _scaling(draw: Draw, workload: str, levels: list[tuple[int, JsonObject]]) -> Chart:
+    return over_numbers(
+        draw,
+        f"Output throughput, {one_line(workload)}",
+        "Output tokens per second by requests in flight; figures in the table below.",
+        levels,
+        x=("in flight", "requests in flight"),
+        unit="tok/s",
+    )
+
+
+def depth(draw: Draw) -> list[Chart]:
+    """Prefill speed and TPOT over the length of the prompt, where a scenario asks synthetic prompts of two lengths.
+
+    The length is the one that was planned (`input_tokens` in the provenance of the workload).
+    """
+    workloads = draw.view.provenance.get("workloads") or {}
+    lengths = {name: (told or {}).get("input_tokens") for name, told in workloads.items()}
+    lengths = {name: tokens for name, tokens in lengths.items() if isinstance(tokens, int)}
+    by_scenario: dict[tuple[str, str], list[tuple[int, JsonObject]]] = {}
+    for row in draw.view.rows("performance"):
+        if row["metric"] in DEPTH_METRICS and row["workload"] in lengths:
+            place = (row["scenario"], row["metric"])
+            by_scenario.setdefault(place, []).append((lengths[row["workload"]], row["engines"]))
+    return [
+        over_numbers(
+            draw,
+            f"{DEPTH_METRICS[metric][0]} over depth, {one_line(scenario)}",
+            f"{DEPTH_METRICS[metric][0]} by the tokens of the prompt; figures in the table below.",
+            sorted(levels, key=lambda level: level[0]),
+            x=("prompt tokens", "tokens of the prompt"),
+            unit=DEPTH_METRICS[metric][1],
+            every_tick=False,
+        )
+        for (scenario, metric), levels in by_scenario.items()
+        if len({number for number, _ in levels}) > 1
+    ]
+
+
+def over_numbers(
+    draw: Draw,
+    title: str,
+    description: str,
+    levels: list[tuple[int, JsonObject]],
+    *,
+    x: tuple[str, str],
+    unit: str,
+    every_tick: bool = True,
+) -> Chart:
+    """A figure of each engine with its interval against a number.
+
+    Args:
+        draw: what the chart is made with.
+        title: its title.
+        description: its description for readers who do not see it.
+        levels: (number, engines of a performance row), sorted by number.
+        x: the number's name in the table's head, and at the axis.
+        unit: the figure's unit.
+        every_tick: whether each number has a tick of its own.
+    """
     numbers = [number for number, _ in levels]
     known = [e for _, engines in levels for e in engines.values() if e.get("value")]
     # An interval from two noisy rounds may be a hundred times its figure; it must not determine the scale.
     most = 1.6 * max((e["value"] for e in known), default=1.0)
     tops = [min(most, max(e["value"], *(e.get("ci") or [0]))) for e in known]
     plot = Plot(
-        linear(numbers, LEFT, RIGHT), linear(tops, BOTTOM, TOP), x_label="requests in flight", y_label="tok/s",
-        x_ticks=[(number, str(number)) for number in numbers],
+        linear(numbers, LEFT, RIGHT), linear(tops, BOTTOM, TOP), x_label=x[1], y_label=unit,
+        x_ticks=[(number, str(number)) for number in numbers] if every_tick else None,
     )  # fmt: skip
     rows, legend = [], []
     for engine in draw.view.engines:
@@ -46,14 +108,13 @@ def _scaling(draw: Draw, workload: str, levels: list[tuple[int, JsonObject]]) ->
         for number, e in points:
             if e.get("ci"):
                 plot.whisker(number, e["ci"][0], e["ci"][1], css)
-            plot.point(number, e["value"], css, f"{name}, {number} in flight: {quantity(e['value'], 'tok/s')}", name)
+            plot.point(number, e["value"], css, f"{name}, {number} {x[0]}: {quantity(e['value'], unit)}", name)
             low, high = (figure(e["ci"][0]), figure(e["ci"][1])) if e.get("ci") else (UNKNOWN, UNKNOWN)
             rows.append([name, str(number), figure(e["value"]), low, high])
-    title = f"Output throughput, {one_line(workload)}"
     return Chart(
         title,
-        draw.picture(title, "Output tokens per second by requests in flight; figures in the table below.", [plot]),
-        ["engine", "in flight", "tok/s", "low", "high"],
+        draw.picture(title, description, [plot]),
+        ["engine", x[0], unit, "low", "high"],
         rows,
         draw.legend(legend),
     )

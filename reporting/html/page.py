@@ -22,7 +22,7 @@ from reporting.charts.chart import Draw, Group
 from reporting.charts.distributions import distributions
 from reporting.charts.load import gpu, load
 from reporting.charts.pareto import pareto
-from reporting.charts.results import accuracy, ratio_trend, scaling
+from reporting.charts.results import accuracy, depth, ratio_trend, scaling
 from reporting.charts.turns import reuse, turns
 from reporting.conversations import REUSE_HEADER, REUSE_LEAD, conversation_notes, reuse_table
 from reporting.escape import one_line, visible
@@ -162,6 +162,12 @@ def _chart_groups(view: View) -> list[Group]:
     draw = Draw(view)
     groups = [
         Group("Throughput and answers", "With 95% intervals.", [*scaling(draw), *accuracy(draw)]),
+        Group(
+            "Depth",
+            "The same load behind prompts of different lengths: what a longer context costs.",
+            depth(draw),
+            pairs=True,
+        ),
         Group(
             "Speed for one user and for all",
             "Each level of load is a point: further right is faster for one user, further up for all together.",

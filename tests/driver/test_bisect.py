@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from driver.ab import Asked, profile_values
 from driver.bisect import Judged, Step, find_first_bad, judge_step, limit_between
 from driver.cli import cli
 from driver.errors import BenchError, ExitCode
+from driver.options.commits import server_and_build
+from driver.profile.read import parse_profile
 from driver.trees import BuildFailedError, built, commit_of, git
 from tests.engines.helpers import ROOT
 
@@ -131,6 +135,9 @@ def test_a_build_that_fails_is_quoted_and_tried_again_later(tmp_path: Path) -> N
         (["bisect-step", "s {port}", "--good", "HEAD"], 128, "must contain {tree}"),
         (["bisect-step", "s {tree} {port}", "--good", "HEAD", "--build", "false"], 125, "the build failed"),
         (["ab", "s {port}", "--ref", "HEAD", "--ref", "HEAD"], 2, "one command with {tree}"),
+        (["bisect", "HEAD", "HEAD"], 2, "SERVER is missing"),
+        (["bisect-step", "--good", "HEAD"], 128, "SERVER is missing"),
+        (["bisect-step", "--engine", "llama_cpp", "--good", "HEAD"], 125, "the build failed"),
     ],
 )
 def test_what_cannot_be_bisected_says_so(
@@ -140,6 +147,19 @@ def test_what_cannot_be_bisected_says_so(
     monkeypatch.chdir(tmp_path / "s")
     assert cli(arguments) == code
     assert says in capsys.readouterr().err
+
+
+def test_llama_cpp_is_built_and_served_without_a_command_line_of_the_users() -> None:
+    server, build = server_and_build(None, None, "llama_cpp")
+    assert build is not None
+    shell, option, line = shlex.split(build)
+    assert (shell, option) == ("sh", "-c") and "cmake -S . -B build" in line and "--target llama-server" in line
+    sides = (server, f"{server} --flash-attn on")
+    asked = Asked(sides, names=("a", "b"), engine="llama_cpp", model="m.gguf", slots=(2,))
+    one, two = parse_profile(profile_values(asked), "ab").engines
+    assert (one.kind, one.binary, one.slots, one.args) == ("llama_cpp", "{tree}/build/bin/llama-server", 2, ())
+    assert (two.binary, two.args, two.model) == (one.binary, ("--flash-attn", "on"), "m.gguf")
+    assert server_and_build("mine", "make", "llama_cpp") == ("mine", "make")
 
 
 @pytest.mark.engines

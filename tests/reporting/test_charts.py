@@ -122,3 +122,23 @@ def test_an_interval_a_hundred_times_as_high_as_its_figure_does_not_flatten_the_
     plot = svg.find("g")
     assert plot is not None
     assert float(plot.get("data-y", "").split()[1]) < 1000
+
+
+def test_depth_charts_hold_prefill_and_tpot_of_synthetic_workloads_at_their_planned_lengths() -> None:
+    comparison = example()
+    rows = [row for row in comparison["performance"] if row["scenario"] == "single"]
+    lengths = {"depth-0": 32, "depth-4096": 4128}
+    comparison["performance"] = [
+        row | {"workload": workload, "cell": f"single.{workload}"}
+        for row in rows
+        if row["workload"] == "perf-medium"
+        for workload in lengths
+    ]
+    assert not [mark for mark in marks(html(comparison)) if "over depth" in mark.picture]
+    comparison["provenance"]["workloads"] = {name: {"input_tokens": tokens} for name, tokens in lengths.items()}
+    for metric, name in (("prefill_tok_s", "Prefill speed"), ("tpot_ms_p50", "TPOT p50")):
+        (row,) = [row for row in comparison["performance"] if (row["metric"], row["workload"]) == (metric, "depth-0")]
+        points = [m for m in marks(html(comparison)) if m.picture == f"{name} over depth, single" and m.kind == "point"]
+        assert [round(x) for mark in points for x, _ in mark.points] == pytest.approx([32, 4128] * 2, abs=5)
+        for mark in points:
+            assert mark.points[0][1] == pytest.approx(row["engines"][mark.series]["value"], rel=0.005)
