@@ -45,8 +45,8 @@ def depth(draw: Draw) -> list[Chart]:
     The length is the one that was planned (`input_tokens` in the provenance of the workload).
     """
     workloads = draw.view.provenance.get("workloads") or {}
-    lengths = {name: (told or {}).get("input_tokens") for name, told in workloads.items()}
-    lengths = {name: tokens for name, tokens in lengths.items() if isinstance(tokens, int)}
+    planned = {name: (told or {}).get("input_tokens") for name, told in workloads.items()}
+    lengths: dict[str, int] = {name: tokens for name, tokens in planned.items() if isinstance(tokens, int)}
     by_scenario: dict[tuple[str, str], list[tuple[int, JsonObject]]] = {}
     for row in draw.view.rows("performance"):
         if row["metric"] in DEPTH_METRICS and row["workload"] in lengths:
