@@ -2,10 +2,11 @@
 
     python -m benchmarks.aa [--pairs 20] [--rounds 3|auto] [--time 90s] [--out DIR] [--at-most N]
 
-Must hold: in at least 17 of 20 pairs the 95% interval of the speed ratio holds 1, for each metric; and in
-none is the quality called different; and in at most one a deciding figure of speed is. A pair is one `run_bench.py run` of a profile with two engines, interleaved
-rounds and sums asked four at a time (where batching may change a greedy answer). Both engines are the same server, one
-life a pair, at two names: what is measured is the noise of the machine and of the load, not that of a restart.
+Must hold: in at least 17 of 20 pairs the 95% interval of the speed ratio holds 1, for each metric; in none is the
+quality called different, and in at most one a deciding figure of speed. A pair is one `run_bench.py run` of a profile
+with two engines, interleaved rounds and sums asked four at a time (where batching may change a greedy answer). Both
+engines are the same server, one life a pair, at two names: what is measured is the noise of the machine and of the
+load, not that of a restart.
 
 The run folders stay in DIR, and pairs that are there are not measured again: `--at-most 1` in a loop leaves the machine
 to others in between. Exit code 1 where a limit is broken, 2 where pairs are missing.
