@@ -36,13 +36,13 @@ def llama_server(log: Path, *, slots: int = 4, context_per_slot: int = 1024) -> 
     with log.open("wb") as told, subprocess.Popen(argv, stdout=told, stderr=told) as process:
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait_until_up(process, url, log)
+            wait_until_up(process, url, log)
             yield url
         finally:
             process.terminate()
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     end = time.monotonic() + 120
     while time.monotonic() < end:
         assert process.poll() is None, log.read_text(errors="replace")[-2000:]
