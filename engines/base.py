@@ -75,6 +75,8 @@ class Engine(ABC):
     """Whether it reserves GPU memory as a pool when it starts: a setting, not its need, decides the peak."""
     own_options: ClassVar[Mapping[str, type]] = {}
     """What `options` of a profile may hold besides SHARED_OPTIONS, with the type of its value; float takes integers."""
+    usual_start_s: ClassVar[float] = 10.0
+    """How long a start takes, roughly: for the plan's estimate of the time."""
     ready_timeout_s: ClassVar[float] = 600.0
     """How long it may take to get ready where the profile says nothing: big weights take minutes to load."""
 
@@ -155,9 +157,9 @@ class Engine(ABC):
         """How the program was made (source, flags, compiler, hash), where that is known."""
         return None
 
-    def slots_in_log(self, log: Path) -> int | None:
-        """The slots that its log says it has, for an engine that answers no question about them. None: not said."""
-        return None
+    def read_log(self, told: ReadBack, log: Path) -> ReadBack:
+        """What it told, and what its log says besides, for an engine that answers no question about that."""
+        return told
 
     def log_findings(self, log: Path) -> dict[str, Any]:
         """What the engine's log says that belongs in the report."""

@@ -30,10 +30,11 @@ def free_at(folder: Path) -> tuple[Path, int]:
     return folder, shutil.disk_usage(folder).free
 
 
-def number_in(log: Path, pattern: re.Pattern[str]) -> int | None:
-    """The number that the pattern's first group has in the first line of a log that it matches; None without one."""
+def numbers_in(log: Path, pattern: re.Pattern[str]) -> list[int] | None:
+    """The numbers that the pattern's groups have in the first line of a log that it matches; None without one."""
     try:
         with log.open(encoding="utf-8", errors="replace") as lines:
-            return next((int(found[1]) for line in lines if (found := pattern.search(line))), None)
+            found = next((found for line in lines if (found := pattern.search(line))), None)
     except OSError:
         return None
+    return None if found is None else [int(number) for number in found.groups()]

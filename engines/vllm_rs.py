@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from engines.base import EngineError, ReadBack
-from engines.files import number_in
+from engines.files import numbers_in
 from engines.machine.cuda_code import cuda_code
 from engines.python_tool import environment, require_tool
 from engines.safetensors import SafetensorsEngine
@@ -21,7 +22,7 @@ from engines.telemetry.gpu import gpu_inventory
 _LIBRARIES = ("libcublas.so.12", "libcublasLt.so.12", "libcurand.so.10")
 """The wheel opens these by name at run time; it does not bring them."""
 _NO_PENALTY = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repeat_penalty": 1.0}
-_SLOTS = re.compile(r"scheduling limits \[(\d+) seqs")
+_LIMITS = re.compile(r"scheduling limits \[(\d+) seqs x (\d+) tokens\]")
 _GREEDY_TEMPERATURE = 1e-8
 _CACHE_BYTES = 4 * 2**30
 """The driver keeps what it translated from PTX; the default limit is too small for all of it."""
@@ -45,7 +46,8 @@ class VllmRs(SafetensorsEngine):
 
     kind: ClassVar[str] = "vllm_rs"
     reserves_memory: ClassVar[bool] = True
-    # The first start translates PTX and captures graphs: 145 s on an H200 with an empty driver cache.
+    # With an empty driver cache the first start captures graphs and translates PTX: up to 159 s on an H200. Kernels of
+    # the prefill are translated only when the first request comes, the probe's, which then takes a minute.
     ready_timeout_s: ClassVar[float] = 900.0
 
     def check(self) -> None:
@@ -123,8 +125,9 @@ class VllmRs(SafetensorsEngine):
             context_per_slot=served.get("max_model_len"),
         )
 
-    def slots_in_log(self, log: Path) -> int | None:
-        return number_in(log, _SLOTS)
+    def read_log(self, told: ReadBack, log: Path) -> ReadBack:
+        limits = numbers_in(log, _LIMITS)
+        return replace(told, slots=limits[0], context_per_slot=limits[1]) if limits else told
 
     def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Greedy as this engine understands it, and no penalty that does nothing.

@@ -8,10 +8,10 @@ nvidia-smi 2>/dev/null | head -15 || true
 # A later call brings another .gpu/ in its place.
 cp "$ENGINEBENCH_LLAMA_SOURCE" "$WORK/llama_cpp.tar.xz"
 export ENGINEBENCH_LLAMA_SOURCE="$WORK/llama_cpp.tar.xz"
-tar xJf "$WORK/llama_cpp.tar.xz" -C "$WORK" models/ggml-vocab-qwen2.gguf
+vocab=$(vocabulary)
 setsid -f bash -c "{ time '$PY' run_bench.py build ${BUILD:-}; } >'$WORK/build.log' 2>&1; echo \$? >'$WORK/build.rc'" </dev/null
 setsid -f bash -c "{
-  time '$PY' benchmarks/gpu/make_weights.py --vocab '$WORK/models/ggml-vocab-qwen2.gguf' --out '$WORK/qwen3' ${shape[*]} &&
+  time '$PY' benchmarks/gpu/make_weights.py --vocab '$vocab' --out '$WORK/qwen3' ${shape[*]} &&
   touch '$WORK/qwen3.done' &&
   until ls '$ENGINEBENCH_CACHE'/source/*/CMakeLists.txt >/dev/null 2>&1; do sleep 1; done &&
   time '$PY' run_bench.py convert '$WORK/qwen3' --out '$WORK/qwen3-BF16.gguf' --python \"\$(command -v '${CONVERT_PY:-$PY}')\"

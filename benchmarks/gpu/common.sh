@@ -15,6 +15,10 @@ fi
 if [ -d "$WORK/site" ]; then export PYTHONPATH="$WORK/site:$PWD" PATH="$WORK/site/bin:$PATH"; fi
 bench() { "$PY" run_bench.py "$@"; }
 used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null || echo 0; }
+vocabulary() { # the path of the vocabulary that came along with llama.cpp's source
+  tar xJf "$ENGINEBENCH_LLAMA_SOURCE" -C "$WORK" models/ggml-vocab-qwen2.gguf
+  echo "$WORK/models/ggml-vocab-qwen2.gguf"
+}
 keep() { # a run and its reports, small enough to be brought back
   local run=$1 name=$2
   for kind in md html; do

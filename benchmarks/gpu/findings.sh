@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # The three findings of the first run, on the real server; and a killed driver.
 source "$(dirname "$0")/common.sh"
-export QWEN3_DIR="$WORK/qwen3" QWEN3_GGUF="$WORK/qwen3-BF16.gguf"
-used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null || echo 0; }
 {
   echo "== finding 3: greedy, three times"
   bench run profiles/gpu-finding3.toml --run-id f3 --out "$WORK/runs" || echo "exit code $?"

@@ -5,8 +5,8 @@
 # The first start of an engine is slow (PTX is translated, graphs are captured and compiled): this one may as well be it.
 source "$(dirname "$0")/common.sh"
 what=$1 engine=$2 port=$3
-of_engine() { # processes of the engine: both servers name their weights, and vLLM's core renames itself
-  pgrep -f "vllm.*--port $port|VLLM::|vllm_rs/runner" -a | grep -E "$([ "$engine" = vllm ] && echo 'bin/vllm|VLLM::|vllm.entrypoints' || echo 'vllm_rs')" || true
+of_engine() { # vLLM's core renames itself
+  pgrep -af "$([ "$engine" = vllm ] && echo 'vllm\.entrypoints\.cli|VLLM::' || echo 'vllm_rs\.server|vllm_rs/runner')" || true
 }
 case $what in
   start)
@@ -23,7 +23,8 @@ case $what in
       sleep 1
     done
     sleep 3
-    timeout 60 "$PY" -m benchmarks.gpu.record_streams "$engine" "$port" "$WORK/streams/$engine" || echo "not recorded"
+    # The first request to vllm.rs waits until its kernels are translated.
+    timeout 200 "$PY" -m benchmarks.gpu.record_streams "$engine" "$port" "$WORK/streams/$engine" || echo "not recorded"
     tail -2 "$WORK/killed-$engine.log"
     echo "$engine: $(of_engine | wc -l) processes, $(used) MiB on the card; SIGKILL to the driver"
     of_engine | cut -c1-150
@@ -32,6 +33,8 @@ case $what in
       sleep 1
       [ -z "$(of_engine)" ] && break
     done
-    echo "$engine: after $second s $(of_engine | wc -l) processes, $(used) MiB on the card"
+    echo "$engine: after $second s $(of_engine | wc -l) processes"
+    sleep 2
+    echo "$engine: then $(used) MiB on the card"
     ;;
 esac

@@ -6,7 +6,7 @@ shape=()
 nvidia-smi 2>/dev/null | head -15 || true
 # Weights are made and converted beside the build, which needs the processor for minutes; by then its source is unpacked.
 {
-  time "$PY" benchmarks/gpu/make_weights.py --vocab .gpu/ggml-vocab-qwen2.gguf --out "$WORK/qwen3" "${shape[@]}"
+  time "$PY" benchmarks/gpu/make_weights.py --vocab "$(vocabulary)" --out "$WORK/qwen3" "${shape[@]}"
   until ls "$ENGINEBENCH_CACHE"/source/*/CMakeLists.txt >/dev/null 2>&1; do sleep 1; done
   time bench convert "$WORK/qwen3" --out "$WORK/qwen3-BF16.gguf" --python "$(command -v "${CONVERT_PY:-$PY}")"
 } >"$OUT/weights.log" 2>&1 &
@@ -15,7 +15,6 @@ weights=$!
 wait $weights || { tail -5 "$OUT/weights.log"; exit 1; }
 tail -12 "$OUT/weights.log"
 ls -la "$WORK"/*.gguf
-export QWEN3_DIR="$WORK/qwen3" QWEN3_GGUF="$WORK/qwen3-BF16.gguf"
 bench doctor profiles/gpu-smoke.toml || true
 bench run profiles/gpu-smoke.toml --run-id smoke --out "$WORK/runs" || echo "exit code $?"
 cat "$WORK"/runs/smoke/llama.cpp/r1/engine.json | head -60

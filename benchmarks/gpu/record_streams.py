@@ -42,7 +42,7 @@ def main() -> None:
         body: dict[str, Any] = {"model": engine.model_name or "default", "messages": messages, "max_tokens": 24}
         body |= {"stream": True, "stream_options": {"include_usage": True}}
         body |= engine.request_fields(SAMPLING, fixed_length=fixed)
-        answer = requests.post(f"{url}/v1/chat/completions", json=body, timeout=30)
+        answer = requests.post(f"{url}/v1/chat/completions", json=body, timeout=180)
         (folder / file).write_bytes(answer.content)
         told = {"status": answer.status_code, "content_type": answer.headers.get("content-type"), "body": body}
         if messages is not TOO_LONG:

@@ -10,6 +10,8 @@ part() { # name, seconds at most, arguments of make_profile
   timeout -s INT "$limit" "$PY" run_bench.py run "$WORK/$name.toml" --run-id "$name" --out "$WORK/runs" \
     >"$WORK/$name.log" 2>&1 || echo "$name: exit code $?"
   echo "$name: $SECONDS s so far; GPU memory $(used) MiB"
+  # After each part: a call that its time limit ends brings back what it has.
+  tar czf "$OUT/$name.tar.gz" -C "$WORK" "$name.log" "runs/$name"
 }
 for what in ${PARTS:-sweep llama}; do
   case $what in
@@ -21,5 +23,7 @@ for what in ${PARTS:-sweep llama}; do
       ;;
   esac
 done
-tar czf "$OUT/sweep.tar.gz" -C "$WORK" --exclude=runs/engines runs $(cd "$WORK" && ls ./*.log)
-for log in "$WORK"/runs/*/*/r1/*/after_cell.log; do echo "${log#"$WORK/runs/"}: $(cat "$log")"; done
+for log in "$WORK"/runs/*/*/r1/*/after_cell.log; do
+  # Ours and the independent client's, on the same process.
+  echo "${log#"$WORK/runs/"}: $(cat "$log") | product: $("$PY" benchmarks/gpu/bare_client.py --capture "$(dirname "$log")")"
+done | grep bare || true

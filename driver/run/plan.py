@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.profile.cell_options import exact_users
 from driver.profile.read import Cell, EngineSection, Profile
+from engines import KINDS
 from load.options import DEFAULT_MAX_TOKENS
 from records import RunFolder, read_json
 from scoring.statistics.rounds import MOST_ROUNDS
@@ -17,7 +19,8 @@ DEFAULT_OUT = Path("bench-out")
 ASSUMED_SEARCH_S = 600.0
 """Assumed length in seconds of a capacity search without a time limit."""
 ASSUMED_TOKEN_S = 0.02
-ASSUMED_START_S = 10.0
+MANY_SLOTS = 32
+"""What a server of unknown slots is taken to answer at the same time, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +89,28 @@ def estimate(
         seconds = _took(folder, profile.name)
         if seconds is not None:
             return Estimate(seconds, f"as long as {folder.run_id} took")
-    if profile.rounds == "auto" or profile.time is not None:
+    if profile.rounds == "auto":
         return Estimate(profile.time_s, "the time that the profile gives")
     seconds = 0.0
     for round_ in engine_rounds(profile):
-        seconds += ASSUMED_START_S
+        seconds += KINDS[round_.engine.kind].usual_start_s
         for cell in round_.cells:
             prompts = (cell.asked or sizes.get(cell.workload_name, 0) * cell.samples) + cell.warmup
             requests = prompts * requests_each.get(cell.workload_name, 1.0)
             if cell.searches_capacity:
                 seconds += float(cell.options.get("time_limit") or ASSUMED_SEARCH_S)
                 continue
-            seconds += cell.duration_s or requests * (cell.max_tokens or DEFAULT_MAX_TOKENS) * ASSUMED_TOKEN_S
-    basis = f"{ASSUMED_TOKEN_S * 1000:.0f} ms per token, one stream at a time, {ASSUMED_START_S:.0f} s per start"
+            tokens = requests * (cell.max_tokens or DEFAULT_MAX_TOKENS)
+            seconds += cell.duration_s or tokens * ASSUMED_TOKEN_S / _in_flight(cell, round_.engine)
+    if profile.time is not None and profile.time_s < seconds:
+        return Estimate(profile.time_s, "the time that the profile gives")
+    basis = f"{ASSUMED_TOKEN_S * 1000:.0f} ms per token of each stream, and what a start of such engines takes"
     return Estimate(seconds, basis)
+
+
+def _in_flight(cell: Cell, engine: EngineSection) -> int:
+    """Requests of a cell that an engine answers at the same time, as far as that is known before."""
+    return min(exact_users(cell.scenario) or cell.users or 1, engine.slots or MANY_SLOTS)
 
 
 def _took(folder: RunFolder, profile_name: str) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 
 from driver.errors import BenchError, Stopped
 from driver.profile.read import EngineSection, Profile
@@ -44,9 +43,7 @@ def run_engine_round(
     display.say(f"{round_.engine.name} round {round_.number}: starting {round_.engine.kind}")
     all_ok = True
     with _up(engine, round_.engine, folder, state) as alive:
-        readback = engine.read_back()
-        if readback.slots is None:
-            readback = replace(readback, slots=engine.slots_in_log(folder.server_log))
+        readback = engine.read_log(engine.read_back(), folder.server_log)
         state["readback"] = readback.to_dict()
         sampling = profile.sampling.model_dump(exclude_none=True)
         probes = {

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from driver.profile.read import Profile, parse_profile
+from driver.profile.read import Profile, load_profile, parse_profile
 from driver.run.plan import (
-    ASSUMED_START_S,
     ASSUMED_TOKEN_S,
     earlier_runs,
     engine_rounds,
@@ -19,6 +18,7 @@ from driver.run.plan import (
     pending,
     round_orders,
 )
+from engines import KINDS
 from records import RunFolder, write_json
 
 
@@ -60,8 +60,36 @@ def batched_pairs(rounds: list[list[str]]) -> list[tuple[list[str], list[str]]]:
 def test_the_estimate_counts_each_cell_as_often_as_it_is_lived() -> None:
     guess = estimate(profile(), {"arithmetic": 5, "perf-short": 1024}, [])
     perf, quality, ramp = 12 * 8 * ASSUMED_TOKEN_S, 10 * 50 * ASSUMED_TOKEN_S, 30.0
-    assert guess.seconds == pytest.approx(4 * (ASSUMED_START_S + perf + ramp) + 2 * quality)
+    assert guess.seconds == pytest.approx(4 * (KINDS["remote"].usual_start_s + perf + ramp) + 2 * quality)
     assert "ms per token" in guess.basis
+
+
+def test_the_estimate_knows_that_streams_go_on_side_by_side_and_that_some_engines_start_slowly() -> None:
+    def seconds(kind: str, **cell: Any) -> float:
+        section = {"name": "a", "kind": kind, "slots": 4}
+        asked = {"workload": "perf-short", "requests": 80, "max_tokens": 8, **cell}
+        return estimate(profile(rounds=1, engines=[section], cells=[asked]), {}, []).seconds
+
+    start = KINDS["llama_cpp"].usual_start_s
+    alone = seconds("llama_cpp", scenario="single") - start
+    assert seconds("llama_cpp", scenario="concurrent_4") - start == pytest.approx(alone / 4)
+    assert seconds("llama_cpp", scenario="closed_loop", users=2) - start == pytest.approx(alone / 2)
+    # More users than slots wait for each other.
+    assert seconds("llama_cpp", scenario="closed_loop", users=16) - start == pytest.approx(alone / 4)
+    assert seconds("vllm", scenario="single") - alone > start + 30
+
+
+def test_three_engines_on_a_card_are_estimated_near_what_they_took() -> None:
+    """Three rounds took 11.4 minutes on one H200, first starts among them."""
+    asked = load_profile("profiles/qwen3-8b-engines-h200.toml")
+    whole = estimate(asked.model_copy(update={"time": None}), {"perf-medium": 1024}, [])
+    assert whole.seconds / 5 * 3 == pytest.approx(11.4 * 60, rel=0.15)
+
+
+def test_a_time_ends_a_run_that_would_take_longer() -> None:
+    short, long = estimate(profile(time="10s"), {}, []), estimate(profile(time="20m"), {}, [])
+    assert (short.seconds, short.basis) == (10.0, "the time that the profile gives")
+    assert long.seconds == estimate(profile(), {}, []).seconds
 
 
 def test_an_earlier_run_of_the_same_profile_that_was_not_broken_off_is_the_better_guess(tmp_path: Path) -> None:

