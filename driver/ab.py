@@ -259,9 +259,7 @@ def _check_conversations(asked: Asked) -> None:
     if asked.conversations and asked.think_s is not None:
         raise _usage("--think: the file of --conversations says how long users think (think_s)")
     if asked.conversations and asked.cache and len(asked.users) > 1:
-        raise _usage(
-            "--users: one number with --conversations and --cache: the second cell would find the first's cached"
-        )
+        raise _usage("--users: give one number with --conversations and --cache; a second cell would find all cached")
 
 
 def _workloads(asked: Asked, output_tokens: int) -> dict[str, Values]:
@@ -323,7 +321,7 @@ def _longest_prompt(asked: Asked, workloads: Mapping[str, Values]) -> int:
     except tasks.TaskError as error:
         raise _usage(f"--{option} {error}") from None
     longest = max(map(_chars, prompts))
-    return TOKENS.get(asked.prompts, math.ceil(longest / CHARS_PER_TOKEN))
+    return TOKENS.get(name, math.ceil(longest / CHARS_PER_TOKEN))
 
 
 def _longest_planned(input_tokens: int, output_tokens: int = 0, turns: int = 1, **_: Any) -> int:

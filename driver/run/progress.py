@@ -38,6 +38,7 @@ class CaptureTail:
         self.errors = 0
         self._ttft_ms: list[float] = []
         self._tpot_ms: list[float] = []
+        self._ttft_of_turn: dict[int, list[float]] = {}
         self._tokens = 0
         self._first_sent: int | None = None
         self._last_end = 0
@@ -91,6 +92,8 @@ class CaptureTail:
         times = timing(record)
         if (ttft_ms := times.ttft_ms) is not None and record.sent_ns is not None:
             self._ttft_ms.append(ttft_ms)
+            if record.turn is not None:
+                self._ttft_of_turn.setdefault(record.turn, []).append(ttft_ms)
             if times.tpot_ms is not None:
                 self._tpot_ms.append(times.tpot_ms)
             self._tokens += record.completion_tokens or 0
@@ -101,6 +104,12 @@ class CaptureTail:
     def ttft_ms(self) -> float | None:
         """Median time to first token so far. Reports compute their figures from the records."""
         return median(self._ttft_ms) if self._ttft_ms else None
+
+    @property
+    def turns(self) -> str:
+        """Median TTFT of the first and the last turn of conversations so far, in words; empty for single questions."""
+        ends = dict.fromkeys((min(self._ttft_of_turn), max(self._ttft_of_turn))) if self._ttft_of_turn else {}
+        return ", ".join(f"turn {turn} {median(self._ttft_of_turn[turn]):,.0f} ms" for turn in ends)
 
     @property
     def tpot_ms(self) -> float | None:
@@ -121,6 +130,7 @@ class CaptureTail:
             for name, value, unit in (("TTFT ", self.ttft_ms, "ms"), ("", self.tok_s, "tok/s"))
             if value is not None
         ]
+        words[:1] = [f"{words[0]} ({self.turns})"] if words and self.turns else words[:1]
         return ", ".join([*words, *([f"{self.errors} failed"] if self.errors else [])])
 
 
@@ -226,7 +236,7 @@ class CellProgress:
     def styled_label(self) -> Text:
         """The cell's name (dim once it has ended), with the levels that a capacity search has judged so far."""
         levels = " ".join(f"{level['level']:g}:{level['verdict']}" for level in self.tail.levels[-4:])
-        return Text(terminal(f"{self.label} {levels}".rstrip()), style="" if self.running else "dim")
+        return Text(terminal(f"{self.label} {levels or self.tail.turns}".rstrip()), style="" if self.running else "dim")
 
     def two_lines(self) -> Text:
         """The cell on a narrow terminal: its name, and its figures below."""

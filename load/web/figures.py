@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from load.percentiles import Distribution
-from load.web.parts import Part, PartOf
+from load.web.parts import Part, PartOf, turn_of
 from load.web.timeline import METRICS, Second, Seconds
 from records import Record
 from records.percentiles import enough
@@ -45,8 +45,8 @@ class _Clock:
 class Live:
     """The figures of one test. Times are seconds of this process's monotonic clock."""
 
-    def __init__(self, now: float, part_of: PartOf = lambda _: None) -> None:
-        """Begin a test at `now`. `part_of` returns the step or phase of a record."""
+    def __init__(self, now: float, part_of: PartOf = turn_of) -> None:
+        """Begin a test at `now`. `part_of` returns the step, phase or turn of a record."""
         self._part_of, self._parts = part_of, dict[str, Part]()
         self._requests: Counter[str] = Counter()
         self.begun = now
@@ -72,7 +72,7 @@ class Live:
             self.counts["warmup"] += 1
             return
         if name := self._part_of(record):
-            self._parts.setdefault(name, Part()).add(record)
+            self._parts.setdefault(name, Part(has_rate=name != turn_of(record))).add(record)
         second = self._second(now)
         second.ended += 1
         if record.status == "cancelled":

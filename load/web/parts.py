@@ -1,4 +1,4 @@
-"""Computes the figures of each step of a sweep and each phase of a ramp."""
+"""Computes the figures of each step of a sweep, each phase of a ramp, and each turn of conversations."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ class _Span:
 
 @dataclass(slots=True)
 class Part:
-    """One step or phase, over all workers."""
+    """One step, phase or turn, over all workers."""
 
+    has_rate: bool = True
+    """False for turns: those of one number are sent among all others, so that they have no rate of their own."""
     ok: int = 0
     errors: int = 0
     spans: dict[str, _Span] = field(default_factory=dict)
@@ -61,13 +63,18 @@ class Part:
             "name": name,
             "ok": self.ok,
             "errors": self.errors,
-            "tokens_per_s": sum(rates) if rates else None,
+            "tokens_per_s": sum(rates) if rates and self.has_rate else None,
             **{f"{metric}_p50": quantile(sorted(values), 0.5) for metric, values in self.values.items()},
         }
 
 
 def _sent_ns(record: Record) -> int:
     return record.end_ns if record.sent_ns is None else record.sent_ns
+
+
+def turn_of(record: Record) -> str | None:
+    """Names the turn of a conversation, which any process can tell of any record."""
+    return None if record.turn is None else f"turn {record.turn}"
 
 
 def parts_of(admission: Admission, kind: str, step_by: str) -> PartOf:
@@ -87,4 +94,4 @@ def parts_of(admission: Admission, kind: str, step_by: str) -> PartOf:
         arrived = admission.all_arrived_ns
         return "users join" if arrived is None or _sent_ns(record) < arrived else "all users"
 
-    return {"sweep": of_sweep, "capacity": of_sweep, "ramp": of_ramp}.get(kind, lambda _: None)
+    return {"sweep": of_sweep, "capacity": of_sweep, "ramp": of_ramp}.get(kind, turn_of)

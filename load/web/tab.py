@@ -21,7 +21,7 @@ from load.session import Session
 from load.state import state_of
 from load.web.clients import REPORT, Client, WorkerReport, known, total
 from load.web.figures import Live
-from load.web.parts import PartOf, parts_of
+from load.web.parts import PartOf, parts_of, turn_of
 from load.web.routes import add_routes, shown_state
 from load.web.timeline import METRICS
 from records import CellFolder, Record, read_json
@@ -84,12 +84,12 @@ class WebUI:
         # Locust restarts to spread the users of a lost worker; the test is the same.
         if test is not None and test is self._test:
             return
-        part_of: PartOf = lambda _: None  # noqa: E731
+        part_of: PartOf = turn_of  # workers report their steps only at their end
         if isinstance(test, Session):
             part_of = parts_of(test.admission, state_of(env).kind, test.options.step_by)
         elif isinstance(test, Progress):
             # Each worker names the parts of its records: they were sent by its clock.
-            part_of = lambda _: test.part  # noqa: E731
+            part_of = lambda record: test.part or turn_of(record)  # noqa: E731
         self._test, self._live = test, Live(time.monotonic(), part_of)
         self._number += 1
         if test is not None:

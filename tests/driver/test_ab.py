@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 import tomllib
@@ -217,3 +218,40 @@ def test_a_saved_profile_keeps_its_synthetic_workloads() -> None:
     assert parse_profile(tomllib.loads(to_toml(values)), "saved").workloads["depth-256"].synthetic == Synthetic(
         input_tokens=288
     )
+
+
+def test_turns_become_conversations_of_which_each_cell_has_its_own() -> None:
+    made = profile("s {port}", "t {port}", users=(1, 4), turns=8, think_s=0.5, output_tokens=64, cache=True)
+    assert [cell.label for cell in made.cells] == ["single.turns-8-at-1", "concurrent_4.turns-8-at-4"]
+    assert made.cache
+    loads = [load_workload(made, cell.workload) for cell in made.cells]
+    assert {len(prompt.turns) for load in loads for prompt in load.prompts} == {8}
+    assert not {p.sha256 for p in loads[0].prompts} & {p.sha256 for p in loads[1].prompts}
+    # 8 questions of 32, 7 answers of 64 and the last one, and a chat template around each.
+    assert 8 * 32 + 8 * 64 < made.max_seq_len <= 1536
+    real = profile("s {port}", "t {port}", users=(2,), turns=3, carry="real")
+    assert [(cell.workload, cell.options) for cell in real.cells] == [("turns-3", {"carry": "real"})]
+
+
+def test_a_file_of_conversations_makes_the_context_long_enough(tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
+    file.write_text(json.dumps({"turns": [{"user": "u" * 2000, "assistant": "a" * 4000}, {"user": "v" * 2000}]}))
+    made = profile("s {port}", "t {port}", users=(1,), conversations=str(file), output_tokens=64)
+    assert made.workloads["talk"].file == str(file)
+    assert made.max_seq_len >= 8000 / 2 + 64
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"turns": 2, "depths": (0,)}, "--turns and --depth exclude each other"),
+        ({"think_s": 1.0}, "--think: only conversations have a use for it"),
+        ({"carry": "real"}, "--carry: only conversations have a use for it"),
+        ({"conversations": "f.jsonl", "cache": True}, "--users: give one number"),
+        ({"conversations": "f.jsonl", "think_s": 1.0}, "says how long users think"),
+        ({"conversations": "f.jsonl"}, "--conversations f.jsonl: no such prompts file"),
+    ],
+)
+def test_options_of_conversations_that_do_not_go_together_are_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(BenchError, match=re.escape(said)):
+        profile("s {port}", "t {port}", **asked)

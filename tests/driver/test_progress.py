@@ -86,3 +86,12 @@ def test_a_terminal_gets_one_table_of_all_cells_that_fits(tmp_path: Path) -> Non
             else ["4/4", "requests,", "TTFT", "10", "ms,", "150", "tok/s,", "1", "failed,"]
         )
         assert any(row.split()[-len(figures) - 1 : -1] == figures for row in newest), newest
+
+
+def test_conversations_show_their_first_and_last_turn(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    talk = [line(turn=turn, turns=3, conversation="c", first_token_ns=1 + turn * 10**7) for turn in (1, 2, 3)]
+    path.write_text("".join(talk))
+    tail = CaptureTail(path)
+    tail.read()
+    assert tail.figures().startswith("TTFT 20 ms (turn 1 10 ms, turn 3 30 ms), ")

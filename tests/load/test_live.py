@@ -150,6 +150,14 @@ def test_itl_and_icl_are_the_same_figures_where_every_event_brings_one_token() -
     assert (one.summary()["same_gaps"], several.summary()["same_gaps"]) == (True, False)
 
 
+def test_turns_of_conversations_have_figures_and_no_rate_of_their_own() -> None:
+    live = Live(0.0)
+    for at, turn in ((0, 1), (1, 2), (2, 1)):
+        take(live, made(at, ttft_ms=50.0 + at, turn=turn, turns=2, conversation="c"), at + 1.0)
+    told = [(part["name"], part["ok"], part["ttft_ms_p50"], part["tokens_per_s"]) for part in live.summary()["parts"]]
+    assert told == [("turn 1", 2, 51.0, None), ("turn 2", 1, 51.0, None)]
+
+
 def test_figures_of_a_part_are_those_of_its_requests() -> None:
     live = Live(0.0, lambda record: "late" if record.sent_ns and record.sent_ns >= 10e9 else "early")
     for at in (0, 1, 10):
