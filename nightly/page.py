@@ -77,7 +77,7 @@ def history_html(trends: Sequence[Trend], link: Link, title: str) -> str:
         headline, tone = f"No open regression in {count(len(ordered), 'series', 'series')}", "good"
     rows = Markup("").join(_row(each, link) for each in ordered)
     key = Markup('<p class="quiet">{}</p>').format(_KEY)
-    return _page(f"{title}: nights", headline, tone, Markup('<p class="quiet">{}</p>').format(title) + rows + key)
+    return _page(f"{title}: nights", headline, tone, Markup('<p class="quiet">{}</p>').format(one_line(title, None)) + rows + key)
 
 
 def night_html(result: NightResult, comparison: str | None = None) -> str:
@@ -92,7 +92,7 @@ def night_html(result: NightResult, comparison: str | None = None) -> str:
         *result.trends,
     ]
     body = Markup('<p class="quiet">Night {} of {}, compared with: {}.</p>').format(
-        one_line(result.run_id), one_line(result.profile), result.baseline
+        one_line(result.run_id), one_line(result.profile), one_line(result.baseline)
     )
     body += Markup("<ul>{}</ul>").format(_items(notes)) if notes else Markup("")
     if comparison:

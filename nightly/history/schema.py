@@ -140,6 +140,11 @@ def copy_in_memory(path: Path) -> sqlite3.Connection:
     return copy
 
 
+def _storable(value: Any) -> Any:
+    """A text as SQLite can keep it: half a surrogate pair, which an engine's JSON may hold, is spelled out."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
 def insert(
     db: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any]], *, update: Sequence[str] = ()
 ) -> None:
@@ -150,7 +155,7 @@ def insert(
     sql = f"INSERT INTO {table}({', '.join(keys)}) VALUES({', '.join(':' + key for key in keys)})"
     if update:
         sql += " ON CONFLICT(run_id) DO UPDATE SET " + ", ".join(f"{key} = excluded.{key}" for key in update)
-    db.executemany(sql, rows)
+    db.executemany(sql, [{key: _storable(row[key]) for key in keys} for row in rows])
 
 
 @contextmanager
