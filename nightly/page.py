@@ -77,7 +77,8 @@ def history_html(trends: Sequence[Trend], link: Link, title: str) -> str:
         headline, tone = f"No open regression in {count(len(ordered), 'series', 'series')}", "good"
     rows = Markup("").join(_row(each, link) for each in ordered)
     key = Markup('<p class="quiet">{}</p>').format(_KEY)
-    return _page(f"{title}: nights", headline, tone, Markup('<p class="quiet">{}</p>').format(one_line(title, None)) + rows + key)
+    about = Markup('<p class="quiet">{}</p>').format(one_line(title, None))
+    return _page(f"{title}: nights", headline, tone, about + rows + key)
 
 
 def night_html(result: NightResult, comparison: str | None = None) -> str:
