@@ -48,6 +48,9 @@ def compare_commits(
     build: str | None,
     out: Path,
     ask: Callable[[tuple[str, ...], tuple[str, ...]], Asked],
+    *,
+    metric: str,
+    limit: float | None,
 ) -> tuple[JsonObject, str]:
     """Measure two commits as `ab` does.
 
@@ -59,6 +62,8 @@ def compare_commits(
         build: command that builds a commit.
         out: folder that holds the folders of runs.
         ask: makes the request for `ab` from the command lines of the two servers and their names.
+        metric: the figure that decides.
+        limit: with rounds = "auto", measure until its speed ratio lies on one side of this; None: until its verdict.
 
     Returns:
         The comparison, and the name of `ref`'s engine in it.
@@ -73,8 +78,10 @@ def compare_commits(
     trees = [built(source, commit, build, display.say) for commit in (good, ref)]
     names = (trees[0].name, trees[1].name if trees[1].sha != trees[0].sha else f"{trees[1].name}-again")
     sides = tuple(tree.fill(server) for tree in trees)
-    profile = parse_profile(profile_values(ask(sides, names)) | {"name": "bisect"}, "bisect")
-    result = run_profile(profile, None, out, None, display, made_by="enginebench bisect-step")
+    # One figure decides, so that its interval need not be wide enough for three.
+    values = profile_values(ask(sides, names)) | {"name": "bisect", "verdict": {"deciding": [metric]}}
+    profile = parse_profile(values, "bisect")
+    result = run_profile(profile, None, out, None, display, made_by="enginebench bisect-step", side_of=limit)
     comparison, path = judge(result.folder)
     write_reports(comparison, path)
     return comparison, names[1]

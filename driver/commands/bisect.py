@@ -60,11 +60,14 @@ def command(
     if not git(source, "rev-list", f"{ends[0]}..{ends[1]}"):
         raise BenchError(f"{bad} is not after {good}", ExitCode.USAGE)
 
-    def against_good(sha: str, limit: float) -> Judged:
-        comparison, candidate = compare_commits(source, ends[0], sha, served, build, out, partial(asked, load=load))
-        return judge_step(comparison, candidate, metric=metric, limit=limit)
+    def against_good(sha: str, limit: float | None) -> Judged:
+        ask = partial(asked, load=load)
+        comparison, candidate = compare_commits(
+            source, ends[0], sha, served, build, out, ask, metric=metric, limit=limit
+        )
+        return judge_step(comparison, candidate, metric=metric, limit=limit or 1.0)
 
-    end = against_good(ends[1], 1.0)
+    end = against_good(ends[1], None)
     if end.step != Step.BAD or end.ratio is None:
         remedy = "" if end.why.startswith("void") else "; measure longer with --time, or more often with --rounds"
         raise BenchError(f"{bad} is not shown to be slower than {good}: {end.why}{remedy}")

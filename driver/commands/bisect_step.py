@@ -50,14 +50,17 @@ def command(
     Exit code 0 good, 1 bad, 125 unknown (build failed, void, engine failure, undecided); 128 a usage error, which ends
     `git bisect run`.
     """
+    limit, ask = 1 - regression / 2, partial(asked, load=load)
     try:
         served, build = server_and_build(server, build_command, load["engine"])
-        comparison, candidate = compare_commits(source, good, "HEAD", served, build, out, partial(asked, load=load))
+        comparison, candidate = compare_commits(
+            source, good, "HEAD", served, build, out, ask, metric=metric, limit=limit
+        )
     except BuildFailedError as error:
         return _ended(error.message, Step.UNKNOWN)
     except BenchError as error:
         return _ended(error.message, 128 if error.exit_code == ExitCode.USAGE else Step.UNKNOWN)
-    judged = judge_step(comparison, candidate, metric=metric, limit=1 - regression / 2)
+    judged = judge_step(comparison, candidate, metric=metric, limit=limit)
     return _ended(f"{judged.step.name.lower()}: {judged.why}", judged.step)
 
 

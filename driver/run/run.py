@@ -51,10 +51,12 @@ def run_profile(
     *,
     keep_raw: bool = False,
     made_by: str | None = None,
+    side_of: float | None = None,
 ) -> RunResult:
     """Start a run, or finish the run `run_id`; `keep_raw` keeps the bytes of failed requests.
 
-    If the profile has no file, `made_by` is the command line that made it and starts the same run.
+    If the profile has no file, `made_by` is the command line that made it and starts the same run. With
+    `rounds = "auto"` and `side_of`, the run goes on until the speed ratios lie on one side of that ratio.
 
     Raises:
         BenchError: the run stopped. All measurements stay in the folder, and the same run id continues it.
@@ -77,7 +79,7 @@ def run_profile(
             write_workloads(folder, workloads)
             started = time.monotonic()
             with display:
-                all_ok = _run_rounds(folder, profile, manifest, display, keep_raw=keep_raw)
+                all_ok = _run_rounds(folder, profile, manifest, display, keep_raw=keep_raw, side_of=side_of)
             if tokenizer is not None:
                 count_in_run(folder, [engine.name for engine in profile.engines], tokenizer)
             manifest["took_s"] = round(time.monotonic() - started, 1)
@@ -85,7 +87,15 @@ def run_profile(
     return RunResult(folder, all_ok)
 
 
-def _run_rounds(folder: RunFolder, profile: Profile, manifest: JsonObject, display: Display, *, keep_raw: bool) -> bool:
+def _run_rounds(
+    folder: RunFolder,
+    profile: Profile,
+    manifest: JsonObject,
+    display: Display,
+    *,
+    keep_raw: bool,
+    side_of: float | None = None,
+) -> bool:
     """Run the incomplete rounds of the plan; returns whether every measured request was ok."""
     plan = list(engine_rounds(profile))
     display.cells_total = sum(len(pending(folder, round_)) for round_ in plan)
@@ -96,7 +106,7 @@ def _run_rounds(folder: RunFolder, profile: Profile, manifest: JsonObject, displ
     begun = max(
         (round_.number for round_ in plan if folder.round(round_.engine.name, round_.number).path.exists()), default=1
     )
-    limit = TimeLimit(profile, display.say)
+    limit = TimeLimit(profile, display.say, side_of)
     manifest.pop("stopped", None)
     for number, of_round in groupby(plan, key=lambda round_: round_.number):
         planned = list(of_round)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from driver.profile.read import Profile
 from driver.profile.sections import Cell
 from driver.run.plan import EngineRound
-from records import RunFolder
+from records import JsonObject, RunFolder
 from records.wording import count
 from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
 
@@ -19,9 +19,9 @@ LEAST_CELL_S = 1.0
 class TimeLimit:
     """Keeps a run within its time: after a round it shortens the cells of further rounds, or stops the run."""
 
-    def __init__(self, profile: Profile, say: Callable[[str], None]) -> None:
-        """Start the clock. `say` shows a message to the user."""
-        self._profile, self._say = profile, say
+    def __init__(self, profile: Profile, say: Callable[[str], None], side_of: float | None = None) -> None:
+        """Start the clock. `say` shows a message to the user; `side_of` is that of `why_stop`."""
+        self._profile, self._say, self._side_of = profile, say, side_of
         self._started = self._round_began = time.monotonic()
         self.share = 1.0
         """Share of their duration for which the cells of the next round measure."""
@@ -48,7 +48,7 @@ class TimeLimit:
                 self._say(f"round {number} took longer than planned: further cells measure {self.share:.0%} as long")
         times = {"elapsed_s": elapsed_s, "round_s": round_s, "time_s": self._profile.time_s}
         if asked == "auto":
-            return why_stop(folder, number, **times)
+            return why_stop(folder, number, **times, side_of=self._side_of)
         return why_stop_counted(number, asked, **times)
 
 
@@ -92,7 +92,9 @@ def why_stop_counted(rounds: int, planned: int, *, elapsed_s: float, round_s: fl
     return f"{ended}: the others need {_minutes(more)} more"
 
 
-def why_stop(folder: RunFolder, rounds: int, *, elapsed_s: float, round_s: float, time_s: float) -> str | None:
+def why_stop(
+    folder: RunFolder, rounds: int, *, elapsed_s: float, round_s: float, time_s: float, side_of: float | None = None
+) -> str | None:
     """Why the run stops after this round, as a sentence; None if another round is due.
 
     Args:
@@ -101,6 +103,8 @@ def why_stop(folder: RunFolder, rounds: int, *, elapsed_s: float, round_s: float
         elapsed_s: seconds that this run has taken.
         round_s: seconds that its last round took; the next is assumed to take as long.
         time_s: time limit of the run in seconds.
+        side_of: a figure is decided once its speed ratio's interval lies on one side of this ratio; None: once it has
+            a verdict.
     """
     # Imported here, because pandas and scipy would delay every command that starts an engine by a second.
     from scoring.compare import judged_so_far
@@ -116,19 +120,29 @@ def why_stop(folder: RunFolder, rounds: int, *, elapsed_s: float, round_s: float
             f" about {_minutes(more)} more"
         )
     ratios = judged_so_far(folder)
-    still_open = [ratio for ratio in ratios if ratio["verdict"] in (INCONCLUSIVE, None)]
+    if side_of is None:
+        still_open = [ratio for ratio in ratios if ratio["verdict"] in (INCONCLUSIVE, None)]
+    else:
+        still_open = [ratio for ratio in ratios if _holds(ratio, side_of)]
     if ratios and not still_open:
-        return f"all {len(ratios)} deciding figures are decided after {count(rounds, 'round')}"
+        which = f"all {len(ratios)} deciding figures are" if len(ratios) > 1 else "the deciding figure is"
+        return f"{which} decided after {count(rounds, 'round')}"
     if not time_is_up and rounds < MOST_ROUNDS:
         return None
     reason = "the time is up" if time_is_up else "no more rounds are planned"
-    needed = [ratio["needed_rounds"] for ratio in still_open]
+    needed = [ratio["needed_rounds"] if side_of is None else None for ratio in still_open]
     known = [number for number in needed if number is not None]
     text = f"{reason} after {count(rounds, 'round')}: {len(still_open)} of {len(ratios)} deciding figures are open"
     if known and len(known) == len(needed):
         more = (max(known) - rounds) * round_s
         return f"{text}; about {count(max(known) - rounds, 'round')} ({_minutes(more)}) more would decide them"
     return f"{text}; their spread does not show how many rounds would decide them all"
+
+
+def _holds(ratio: JsonObject, value: float) -> bool:
+    """Whether the interval of a speed ratio holds a value; one without an interval may be anything."""
+    interval = ratio["ci_adjusted"] or ratio["ci"]
+    return not interval or interval[0] <= value <= interval[1]
 
 
 def _minutes(seconds: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from driver.ab import Asked, names_of, parse_answers, profile_values, to_toml
+from driver.ab import AUTO_ROUNDS, Asked, names_of, parse_answers, profile_values, to_toml
 from driver.cli import cli
 from driver.commands.ab import as_typed
 from driver.errors import BenchError
@@ -184,6 +184,23 @@ def test_two_commands_are_compared_from_an_empty_folder(
     # The same line goes on with it: nothing is left to do.
     assert cli(["ab", slow, fast, *options]) in (0, 3)
     assert "complete already" in capsys.readouterr().err
+
+
+@pytest.mark.engines
+def test_auto_rounds_of_two_engines_far_apart_end_before_their_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    pacing = PACING.replace("--ttft-ms 2", "")
+    slow, fast = f"{pacing} --ttft-ms 260 --interval-ms 26", f"{pacing} --ttft-ms 200 --interval-ms 20"
+    asked = ["--users", "1", "--rounds", "auto", "--time", "4m", "--run-id", "r", "--name", "slow", "--name", "fast"]
+    assert cli(["ab", slow, fast, *asked]) == 0
+    manifest = read_json(tmp_path / "bench-out/r/run.json")
+    assert manifest["stopped"].startswith("all 3 deciding figures are decided after ")
+    assert manifest["took_s"] < 240 and manifest["rounds_done"] < AUTO_ROUNDS
+    assert "fast is faster" in capsys.readouterr().out
 
 
 def test_endpoint_and_headers_become_keys_of_the_profile() -> None:

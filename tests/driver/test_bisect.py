@@ -174,6 +174,17 @@ def test_a_slow_commit_of_a_servers_tree_is_found(
         f"sh -c 'exec {sys.executable} -m engines.pacing_server --host 127.0.0.1 --port {{port}} --ttft-ms 200"
         " --tokens 1000 --interval-ms $(cat {tree}/speed)'"
     )
-    options = ["--source", "s", "--build", "sh -c '! grep fail speed'", "--users", "1", "--time", "1m"]
+    options = [
+        "--source",
+        "s",
+        "--build",
+        "sh -c '! grep fail speed'",
+        "--users",
+        "1",
+        "--rounds",
+        "auto",
+        "--time",
+        "2m",
+    ]
     assert cli(["bisect", hashes[0], hashes[-1], server, *options]) == 0
     assert f"first bad commit: {hashes[3][:7]}" in capsys.readouterr().out

@@ -43,6 +43,16 @@ def test_a_run_goes_on_while_figures_are_open_and_there_is_time(tmp_path: Path) 
     assert "of 3 deciding figures are open; " in found
 
 
+def test_a_figure_may_be_decided_by_its_side_of_a_ratio(tmp_path: Path) -> None:
+    """A bisection asks whether a commit is below half of the slowdown: to be slower at all does not answer that."""
+    folder = run_of(tmp_path, 3, 0.9, 0.02)
+    times = {"elapsed_s": 30.0, "round_s": 10.0, "time_s": 600.0}
+    assert why_stop(folder, 3, **times, side_of=0.9) is None
+    assert why_stop(folder, 3, **times, side_of=0.2) == "all 3 deciding figures are decided after 3 rounds"
+    found = why_stop(folder, 3, **(times | {"elapsed_s": 595.0}), side_of=0.9)
+    assert found is not None and "3 of 3 deciding figures are open" in found
+
+
 def test_below_three_rounds_only_the_time_stops_a_run(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert why_stop(folder, 1, elapsed_s=10, round_s=10, time_s=600) is None
