@@ -254,9 +254,14 @@ def _measure(
 
 
 def _names(cell: str, section: JsonObject, captures: list[Capture]) -> tuple[str, str]:
-    """Scenario and workload of a cell: as the profile says, else as the load process says, else from its name."""
+    """Scenario and workload of a cell: as the profile says, else as the load process says, else from its name.
+
+    Where the profile names a cell, the first part of its name stands for the scenario: cells of one scenario with other
+    numbers of users would be called the same.
+    """
     if section:
-        return str(section["scenario"]), workload_name(str(section["workload"]))
+        own = cell.partition(".")[0] if section.get("name") else section["scenario"]
+        return str(own), workload_name(str(section["workload"]))
     recorded = next((c.scenario for c in captures if c.scenario.get("scenario")), {})
     before, _, after = cell.partition(".")
     return str(recorded.get("scenario") or before), workload_name(str(recorded.get("workload") or after))

@@ -35,6 +35,19 @@ def test_the_same_captures_give_the_same_bytes_but_for_the_stamp(tmp_path: Path)
     assert first["created"] == "a"
 
 
+def test_cells_of_one_scenario_are_called_by_the_names_that_tell_them_apart(tmp_path: Path) -> None:
+    run, names = RunBuilder(), ["concurrent_2.perf-short", "concurrent_4.perf-short"]
+    for name in names:
+        run.perf(name, dict.fromkeys(("base", "cand"), Speed(20, 10, requests=4, tokens=16)))
+    for cell, name in zip(run.profile["cells"], names, strict=True):
+        cell |= {"scenario": "closed_loop", "name": name}
+    rows = compare(run.write(tmp_path / "run"), created="now")["performance"]
+    assert {(row["scenario"], row["workload"]) for row in rows} == {
+        ("concurrent_2", "perf-short"),
+        ("concurrent_4", "perf-short"),
+    }
+
+
 def test_with_several_rounds_the_run_is_the_unit(tmp_path: Path) -> None:
     comparison = compare(perf_run(rounds=5, run_noise=0.02).write(tmp_path / "run"), created="now")
     row = row_of(comparison, "tpot_ms_p50")
