@@ -25,6 +25,9 @@ from workloads.trace_prompts import trace_prompts
 from workloads.traces import Arrival, Trace
 
 TOKENS = 16
+WARMUP = 256
+START_CPU_S = 1.0
+"""CPU time in which a load process starts and ends without any request, about."""
 BARE = """
 import sys, time
 begin = time.monotonic_ns() + 200_000_000
@@ -68,7 +71,7 @@ def ours(times: Sequence[float], workers: int, folder: Path) -> dict[str, Any]:
     with PacingServer(ttft_ms=20, interval_ms=5) as server:
         argv = [sys.executable, "-m", "locust", "-f", str(ROOT / "locustfiles/open_loop.py"), "--headless"]
         argv += ["--host", server.url, "--prompts", str(prompts), "--arrivals", "trace", "--users", "256"]
-        argv += ["--capture-dir", str(folder / "out"), "--warmup", "256"]
+        argv += ["--capture-dir", str(folder / "out"), "--warmup", str(WARMUP)]
         argv += ["--processes", str(workers)] if workers > 1 else []
         done = run(argv)
         received = sorted(row["received_ns"] for row in server.report()["requests"])
@@ -85,6 +88,7 @@ def ours(times: Sequence[float], workers: int, folder: Path) -> dict[str, Any]:
         "sent": errors_ms(late),
         "read": errors_ms(reached),
         "cpu": done.cpu_s / done.wall_s,
+        "cpu_ms_each": (done.cpu_s - START_CPU_S) * 1000 / (len(times) + WARMUP),
     }
 
 
@@ -115,12 +119,14 @@ def main() -> None:
                 },
                 "sent_p99_least": min(one["sent"]["p99"] for one in rounds),
                 "cpu": median([one["cpu"] for one in rounds]),
+                "cpu_ms_each": median([one["cpu_ms_each"] for one in rounds]),
             }
         )
     columns = {
         "requests/s": "rate", "n": "n", "lost": "lost", "late": "late_sends", "sent p50": "sent_p50",
         "sent p99": "sent_p99", "best round": "sent_p99_least", "sent most": "sent_most", "read p99": "read_p99",
         "bare p50": "bare_p50", "bare p99": "bare_p99", "cores used": "cpu",
+        "CPU ms each": "cpu_ms_each",
     }  # fmt: skip
     title = f"Start error in ms, medians of {options.rounds} rounds, {options.workers} load process(es)"
     show(title, list(columns), [[row[name] for name in columns.values()] for row in rows])

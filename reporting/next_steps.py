@@ -52,6 +52,7 @@ NEXT_STEPS = {
     "undisturbed": "Nothing if there are other rounds to compare; else measure one more round.",
     "records as counted": "Measure this cell again: some of its records are lost.",
     "concurrency achieved": "Ask for more requests per cell or for longer answers, and keep the client from waiting.",
+    "sent on time": "Give the cell more users, the client its own cores, or ask for a lower rate (`speed` of a trace).",
     "client healthy": "Give the client its own cores: set `cores` in the cell, and other cores in each engine.",
     "client and server agree": "Look for what delays the stream: a proxy, a busy client, a slow network.",
     "no drift": "Look for what changes during a cell (temperature, other programs), or warm up for longer.",

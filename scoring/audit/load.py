@@ -22,6 +22,8 @@ from scoring.audit.model import (
 
 AT_ASKED_WARN, AT_ASKED_FAIL = 0.98, 0.80
 """Share of the time up to the last send that must have the whole concurrency in flight."""
+LATE_SEND_MS, LATE_SHARE_WARN = 20.0, 0.01
+"""How late a request of an open loop counts as late, and from which share of such requests the audit warns."""
 LAG_WARN_MS = 20.0
 """The client's loop lag (p99) from which the audit warns. It fails beyond one of the following shares of a median."""
 LAG_FAIL_DATED = (("TTFT", 0.25), ("TPOT", 5.0))
@@ -178,6 +180,26 @@ def _levels_reached(round_: RoundFacts) -> Finding:
         if steady.reached != level:
             return failed(f"{steady.reached} in flight at once; this step asks for {level:g}")
     return passed(f"{', '.join(f'{level:g}' for level in held)} in flight, each in its step")
+
+
+@cell_check("sent on time")
+def on_time(facts: CellFacts) -> Finding:
+    """In an open loop, requests went out when they were due. Late ones found no free user, or a slow client."""
+
+    def check(round_: RoundFacts) -> Finding:
+        measured = round_.figures.measured
+        due = measured[measured["scheduled_ms"].notna() & measured["sent_ms"].notna()]
+        if due.empty:
+            return not_applicable("a closed loop: no request has a time at which it is due")
+        late_ms = (due["sent_ms"] - due["scheduled_ms"]).to_numpy(float)
+        late = int((late_ms > LATE_SEND_MS).sum())
+        evidence = f"{late:,} of {count(len(due), 'request')} sent more than {LATE_SEND_MS:g} ms late"
+        evidence += f"; p99 {np.percentile(late_ms, 99):.1f} ms, at most {late_ms.max():.1f} ms"
+        if late > LATE_SHARE_WARN * len(due):
+            return warned(f"{evidence}: the load was not the one that was asked")
+        return passed(evidence)
+
+    return facts.each(check)
 
 
 @cell_check("client healthy")

@@ -67,6 +67,11 @@ def perf(run: RunBuilder, **values: object) -> None:
             setattr(record, name, value)
 
 
+def sent_late(run: RunBuilder) -> None:
+    for record in run.every_record("cand", PERF):
+        record.scheduled_ns = (record.sent_ns or 0) - 30_000_000
+
+
 def state(run: RunBuilder, part: str, **values: object) -> None:
     run.states["cand", 1][part] |= values
 
@@ -273,6 +278,7 @@ def in_one_burst(run: RunBuilder) -> None:
 
 
 WARNED: list[tuple[str, str | None, Doctor, str]] = [
+    ("sent on time", PERF, sent_late, "sent more than 20 ms late"),
     ("answers are streamed", PERF, in_one_event, "16 of 16 answers of 24 tokens arrived at once"),
     ("answers are streamed", PERF, in_one_burst, "or 0.25 ms per token"),
     ("tokens per event", PERF, in_one_event, "24.00 tokens per event, 1.00 in the baseline"),
