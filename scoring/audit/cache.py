@@ -109,15 +109,14 @@ class _Hits:
 
 def _hits(good: pd.DataFrame) -> _Hits:
     prompt, reusable, found = (good[name] for name in ("prompt_tokens", "reusable_tokens", "found_tokens"))
-    again = (reusable - found - BLOCK_TOKENS).clip(lower=0)
+    again, more = reusable - found, found - reusable
     return _Hits(
         cached=found.sum() / prompt.sum(),
         planned=reusable.sum() / prompt.sum(),
         reused=found.clip(upper=reusable).sum() / reusable.sum(),
-        missed=again.sum() / reusable.sum(),
+        missed=again[again > BLOCK_TOKENS].sum() / reusable.sum(),
         # A template's head is part of any prefix that can be reused.
-        unplanned=(found - reusable - _head_tokens(good).where(reusable.eq(0), BLOCK_TOKENS)).clip(lower=0).sum()
-        / prompt.sum(),
+        unplanned=more[more > _head_tokens(good).where(reusable.eq(0), BLOCK_TOKENS)].sum() / prompt.sum(),
     )
 
 

@@ -47,7 +47,7 @@ UNKNOWN: dict[int, int | None] = dict.fromkeys(PROMPT)
     ("cached", "base", "status", "evidence"),
     [
         (ALL, ALL, "pass", "62.4% of prompt tokens came from the cache, 60.0% could have"),
-        (NONE, NONE, "warn", "0.0% of prompt tokens came from the cache, 60.0% could have: 68.0% of the reusable"),
+        (NONE, NONE, "warn", "0.0% of prompt tokens came from the cache, 60.0% could have: 100.0% of the reusable"),
         (NONE, ALL, "warn", "of the reusable ones 0.0% here, 100.0% in the baseline"),
         ({**ALL, 1: 100, 4: 400}, ALL, "warn", "are hits that nobody planned"),
         (UNKNOWN, ALL, "unknown", "the engine does not report cached tokens"),
