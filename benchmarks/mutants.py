@@ -146,7 +146,11 @@ def main() -> None:
         subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(tree)], check=True)
         for module in modules:
             with progress(f"{module}, {asked.each} mutants"):
-                mutants += test_module(program, tree, module, asked.each, asked.seed)
+                found = test_module(program, tree, module, asked.each, asked.seed)
+            mutants += found
+            killed, survived, equivalent = _counts(found)
+            print(f"{module}: {killed} killed, {survived} survived, {equivalent} equivalent", flush=True)
+            _show_survivors(found)
     _show(mutants)
     finish(asked.json, {"mutants": [asdict(mutant) | {"equivalent": mutant.equivalent} for mutant in mutants]})
 
@@ -249,10 +253,13 @@ def _show(mutants: list[Mutant]) -> None:
     judged = killed + survived
     print(f"| all | {len(mutants)} | {killed} | {survived} | {equivalent} |")
     share = 100 * killed / max(judged, 1)
-    print(f"\nkilled: {killed} of {judged} that are not equivalent ({share:.1f}%), must be > 90%\n")
+    print(f"\nkilled: {killed} of {judged} that are not equivalent ({share:.1f}%), must be > 90%")
+
+
+def _show_survivors(mutants: list[Mutant]) -> None:
     for mutant in mutants:
         if mutant.survived and not mutant.equivalent:
-            print(f"survived {mutant.module}:{mutant.line} {mutant.operator}\n  - {mutant.before}\n  + {mutant.after}")
+            print(f"  line {mutant.line}, {mutant.operator}\n  - {mutant.before}\n  + {mutant.after}", flush=True)
 
 
 def _counts(mutants: list[Mutant]) -> tuple[int, int, int]:
