@@ -126,6 +126,8 @@ class Mutant:
     before: str
     after: str
     survived: bool
+    timed_out: bool
+    """Its tests were ended: it loops for ever, or the machine was too busy. It counts as killed, and is shown apart."""
 
     @property
     def equivalent(self) -> str | None:
@@ -178,12 +180,19 @@ def test_module(program: Path, tree: Path, module: str, each: int, seed: int) ->
     cosmic_ray("exec")
     with sqlite3.connect(session) as books:
         rows = books.execute(
-            "select start_pos_row, operator_name, test_outcome, worker_outcome, diff from mutation_specs"
+            "select start_pos_row, operator_name, test_outcome, worker_outcome, diff, output from mutation_specs"
             " join work_results using (job_id) order by start_pos_row"
         ).fetchall()
     return [
-        Mutant(module, line, operator.removeprefix("core/"), *_change(diff or ""), "SURVIVED" in str(outcome).upper())
-        for line, operator, outcome, worker, diff in rows
+        Mutant(
+            module,
+            line,
+            operator.removeprefix("core/"),
+            *_change(diff or ""),
+            survived="SURVIVED" in str(outcome).upper(),
+            timed_out=output == "timeout",
+        )
+        for line, operator, outcome, worker, diff, output in rows
         if "NORMAL" in str(worker).upper()
     ]
 
@@ -245,13 +254,13 @@ def _cosmic_ray(tool: str | None) -> Path:
 
 
 def _show(mutants: list[Mutant]) -> None:
-    print("\n| module | mutants | killed | survived | equivalent |\n| --- | --- | --- | --- | --- |")
+    print("\n| module | mutants | killed | survived | equivalent | timed out |\n| --- | --- | --- | --- | --- | --- |")
     for module in dict.fromkeys(mutant.module for mutant in mutants):
         own = [mutant for mutant in mutants if mutant.module == module]
-        print(f"| {module} | {len(own)} | {' | '.join(map(str, _counts(own)))} |")
+        print(f"| {module} | {len(own)} | {' | '.join(map(str, _counts(own)))} | {_timed_out(own)} |")
     killed, survived, equivalent = _counts(mutants)
     judged = killed + survived
-    print(f"| all | {len(mutants)} | {killed} | {survived} | {equivalent} |")
+    print(f"| all | {len(mutants)} | {killed} | {survived} | {equivalent} | {_timed_out(mutants)} |")
     share = 100 * killed / max(judged, 1)
     print(f"\nkilled: {killed} of {judged} that are not equivalent ({share:.1f}%), must be > 90%")
 
@@ -267,6 +276,10 @@ def _counts(mutants: list[Mutant]) -> tuple[int, int, int]:
     survived = [mutant for mutant in mutants if mutant.survived]
     equivalent = [mutant for mutant in survived if mutant.equivalent]
     return len(mutants) - len(survived), len(survived) - len(equivalent), len(equivalent)
+
+
+def _timed_out(mutants: list[Mutant]) -> int:
+    return sum(mutant.timed_out for mutant in mutants)
 
 
 def _parse() -> Any:

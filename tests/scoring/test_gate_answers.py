@@ -53,6 +53,8 @@ def test_each_of_many_figures_is_tested_at_its_share_of_the_error() -> None:
 
 
 def test_answers_without_pairs_fall_back_to_the_counts() -> None:
-    assert decide_answers((95, 100), (70, 100), None, 2.0).verdict == "regression"
+    worse = decide_answers((95, 100), (70, 100), None, 2.0)
+    assert worse.verdict == "regression"
+    assert worse.evidence.startswith("95/100 -> 70/100, Fisher p = ")
     assert decide_answers((95, 100), (92, 100), None, 2.0).verdict == "ok"
     assert decide_answers((0, 0), (1, 1), None, 2.0).verdict == "not judged"
