@@ -92,6 +92,17 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("scoring/statistics/family.py", "p_adjusted, open_claims, rejecting = -1.0, family, True"): (
         "the first step takes the larger one of it and a p-value, which is 0 or more"
     ),
+    (
+        "scoring/statistics/gate.py",
+        "if not before or (recent >= 1 and len(before) < min(recent, 2 * YOUNG_NIGHTS)):",
+    ): "one night is never fewer than one",
+    (
+        "scoring/statistics/gate.py",
+        "if abs(effect) > half and side * latest > limit and side * own >= limit / 2:",
+    ): "a measured loss of exactly half the threshold does not occur",
+    ("scoring/statistics/gate.py", "if abs(effect) >= max(half, limit):"): (
+        "a measured loss of exactly the threshold does not occur"
+    ),
     ("scoring/statistics/intervals.py", "return 0.5 if abs(distance) < _NO_SPREAD else float(distance <= 0)"): (
         "a distance of 0 has taken the other branch"
     ),

@@ -175,6 +175,15 @@ def test_a_regression_is_fixed_once_the_old_level_is_100_000_times_likelier(nigh
         assert decision.recent == (nights if verdict == "ok" else 4 + nights)
 
 
+def test_an_open_regression_of_a_latency_is_mended_by_smaller_values() -> None:
+    latency = RULES | {"higher_is_better": False}
+    baseline, slow = [each.rounds for each in eight()], [(115.0,)] * 4
+    assert still_regressed(baseline, [*slow, (115.0,)], **latency).fails
+    mended = still_regressed(baseline, [*slow, (100.0,)], **latency)
+    assert (mended.verdict, mended.ratio) == ("ok", pytest.approx(1.0))
+    assert still_regressed(baseline, [*slow, (115.0,)], **latency).ratio == pytest.approx(1 / 1.15)
+
+
 def test_one_lucky_night_does_not_mend_a_regression() -> None:
     baseline = [each.rounds for each in eight()]
     slow = [(95.0,)] * 4
