@@ -18,7 +18,7 @@ from reporting.html.page import html
 from tests.browser import LOOKS, Visit, chromium
 from tests.load.web import pacing, web_ui
 
-HEIGHTS = {1200: 1000, 390: 844}
+HEIGHTS = {1200: 560, 390: 640}
 NAMES = {1200: "report", 390: "report-phone"}
 LIMIT_BYTES = 150_000
 TEST_S = 25
@@ -48,7 +48,7 @@ def tab(browser: Any, out: Path) -> None:
             frame = visit.page.frame_locator("iframe")
             frame.locator("path[data-key=ttft_ms_p50]").wait_for(state="attached")
             visit.page.wait_for_timeout(2500)
-            visit.page.set_viewport_size({"width": 1200, "height": 1150})
+            visit.page.set_viewport_size({"width": 1200, "height": 760})
             visit.page.screenshot(path=out / "webui.png")
 
 

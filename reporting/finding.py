@@ -294,6 +294,12 @@ def _remedies(failed: Sequence[str]) -> list[str]:
 
 def _next_steps(view: View) -> list[str]:
     steps = [*_more_rounds(view), *_more_problems(view)]
+    if view.night.get("exit_code"):
+        # Of a red night: the run itself leaves nothing open, but somebody has to find out what changed.
+        return [
+            *steps,
+            "Find what changed: night.html names new builds and hosts; `enginebench bisect` finds the commit.",
+        ]
     return steps or ["Nothing is open: every question that was asked has an answer."]
 
 

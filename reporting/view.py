@@ -62,7 +62,8 @@ class View:
         """The night's verdict, before everything else in a report: its headline, its proof, its page; else empty."""
         if not self.night:
             return []
-        page = f"This run was a night of {self.night.get('profile')}: night.html has all its figures."
+        page = f"A night of the profile “{self.night.get('profile')}”: night.html beside this file has all its figures"
+        page += ", new builds and what else changed since the last good night." if self.night.get("exit_code") else "."
         return [f"Night: {self.night['headline']}", *(self.night.get("details") or [])[:1], page]
 
     @property

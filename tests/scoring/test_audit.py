@@ -756,3 +756,15 @@ def test_the_temperature_that_the_load_sends_by_itself_is_told(tmp_path: Path) -
     asked(run, request_extras={"top_p": 1.0})
     found = row_of(audited(run, tmp_path)["audit"], "same sampling", cell=PERF)
     assert (found["status"], found["evidence"]) == ("pass", "temperature 0, top_p 1.0")
+
+
+def test_rounds_that_were_shortened_for_all_engines_alike_are_the_same_load(tmp_path: Path) -> None:
+    run = built(rounds=2)
+    for engine in ("base", "cand"):
+        run.scenarios[engine, 1, PERF]["asked"]["duration_s"] = 2.8
+    for (engine, number, cell), scenario in run.scenarios.items():
+        if cell == PERF and number > 1:
+            scenario["asked"]["duration_s"] = 1.5
+    assert row_of(audited(run, tmp_path)["audit"], "same load asked", "cand", PERF)["status"] == "pass"
+    run.scenarios["cand", 2, PERF]["asked"]["duration_s"] = 2.8
+    assert row_of(audited(run, tmp_path / "other")["audit"], "same load asked", "cand", PERF)["status"] == "fail"
