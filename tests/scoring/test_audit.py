@@ -762,7 +762,7 @@ def test_rounds_that_were_shortened_for_all_engines_alike_are_the_same_load(tmp_
     run = built(rounds=2)
     for engine in ("base", "cand"):
         run.scenarios[engine, 1, PERF]["asked"]["duration_s"] = 2.8
-    for (engine, number, cell), scenario in run.scenarios.items():
+    for (_, number, cell), scenario in run.scenarios.items():
         if cell == PERF and number > 1:
             scenario["asked"]["duration_s"] = 1.5
     assert row_of(audited(run, tmp_path)["audit"], "same load asked", "cand", PERF)["status"] == "pass"
