@@ -110,6 +110,9 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "scoring/statistics/proportions.py",
         "return 0.0 if abs(numerator) <= 1e-9 else math.copysign(math.inf, numerator)",
     ): "counts less n d, which is off from 0 by rounding or by far more",
+    ("scoring/statistics/proportions.py", "low = 0.0 if successes == 0 else max( -1.0, centre - half)"): (
+        "Wilson's lower end lies above 0 where there is a success"
+    ),
     ("scoring/statistics/sequential.py", "low, high = 0.0, 11.0"): (
         "beyond z = 11 lies 4e-28, less than any level that a look is given"
     ),

@@ -37,7 +37,7 @@ def last(pieces: list[tuple[int, bytes]], **options: Any) -> Answer:
 
 
 def test_the_message_of_an_error_has_at_most_500_characters() -> None:
-    for error in (LONG, {"message": LONG}, [LONG], {"error": [LONG]}, {"a": LONG}):
+    for error in (LONG, {"message": LONG}, [LONG], [LONG[:300], LONG[:300]], {"error": [LONG]}, {"a": LONG}):
         assert len(error_text(error)) == 500
     assert error_text(LONG) == LONG[:500]
     assert error_message(b"<html>" + LONG.encode()) == "<html>" + LONG[:494]
@@ -257,6 +257,9 @@ def test_a_reply_begins_with_nothing_known() -> None:
         # The character before it lies 64 bytes back: what looks like an event is the end of another line.
         ([b"x", b"data:" + b" " * 52 + b"[DONE]"], False),
         ([b"\n", b"data:" + b" " * 52 + b"[DONE]"], True),
+        # One more space, and the 64 bytes that are looked at begin with the event.
+        ([b"x", b"data:" + b" " * 53 + b"[DONE]"], True),
+        ([b"data: nothing like it"], False),
         ([b"data: [DONE]" + b" " * 3 + b"\n" * 12], True),
     ],
 )
