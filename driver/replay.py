@@ -36,7 +36,7 @@ def profile_values(
         asked: the engines and rounds.
         source: a trace's file, or a run's folder.
         cell: which cell of the run; None: its only one.
-        engine: whose records of the run; None: its first engine's that has any.
+        engine: whose records of the run; None: the first engine's, by name.
         speed: how much faster than recorded.
         first: only the first so many requests.
         cap: most tokens of a prompt, and of an answer.

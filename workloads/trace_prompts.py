@@ -99,6 +99,7 @@ def recorded_prompts(file: Path, trace: Trace, *, speed: float, cap: int | None)
                 asked,
                 prompt_id=f"{asked.prompt_id}-{number:05d}",
                 gold=None,
+                grader=None,
                 pool=MEASURE,
                 max_tokens=min(arrival.output_tokens, cap or arrival.output_tokens),
                 at_s=round(arrival.at_s / speed, 6),

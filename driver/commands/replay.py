@@ -22,7 +22,7 @@ from records import write_text
 @click.argument("source", metavar="RUN|TRACE", type=click.Path(path_type=Path))
 @click.argument("engines", nargs=-1, required=True, metavar="ENGINE...")
 @click.option("--cell", help="Which cell of RUN, where it has several.")
-@click.option("--engine", help="Whose records of RUN. Default: the first engine's.")
+@click.option("--engine", help="Whose records of RUN. Default: the first by name.")
 @click.option("--speed", type=click.FloatRange(0, min_open=True), default=1.0, help="2.0 halves all times.")
 @click.option("--first", type=click.IntRange(1), help="Only the first so many requests.")
 @click.option("--cap-tokens", type=click.IntRange(1), help="Cut longer prompts and answers to so many tokens.")

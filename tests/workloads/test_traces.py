@@ -152,7 +152,9 @@ def test_prompts_follow_from_the_seed_and_come_back_from_their_file(tmp_path: Pa
 
 
 def test_records_give_their_own_arrivals_lengths_and_prompts(tmp_path: Path) -> None:
-    asked = [Prompt(f"p{n}", ({"role": "user", "content": f"question {n}"},), gold="1") for n in range(3)]
+    asked = [
+        Prompt(f"p{n}", ({"role": "user", "content": f"question {n}"},), gold="A", grader="choice") for n in range(3)
+    ]
     write_prompts(tmp_path / "w.jsonl", asked)
     made = [
         record(phase="warmup", prompt_id="p0", scheduled_ns=10**9),
@@ -173,6 +175,7 @@ def test_records_give_their_own_arrivals_lengths_and_prompts(tmp_path: Path) -> 
         ("question 1", 0, 3), ("question 1", 0, 3), ("question 2", 0.5, 4),
     ]  # fmt: skip
     assert len({prompt.prompt_id for prompt in again}) == 3
+    assert not any(prompt.graded or prompt.grader for prompt in again)  # a replay is for speed
 
 
 def test_records_without_token_counts_have_no_lengths(tmp_path: Path) -> None:
