@@ -56,8 +56,9 @@ NEXT_STEPS = {
     "client healthy": "Give the client its own cores: set `cores` in the cell, and other cores in each engine.",
     "client and server agree": "Look for what delays the stream: a proxy, a busy client, a slow network.",
     "no drift": "Look for what changes during a cell (temperature, other programs), or warm up for longer.",
-    "no slower than with more users": "Look for what slows the smaller load (power saving, polling), then run again."
-    " llama.cpp with more slots than users may decode in several batches: give it --kv-unified, or as many slots.",
+    "no slower than with more users": (
+        "Look for what slows the smaller load: power saving, polling, llama.cpp's idle slots without --kv-unified."
+    ),
     # Two runs
     "runs: sampling": "Measure both runs with the same [sampling].",
     "runs: context": "Measure both runs with the same max_seq_len.",
