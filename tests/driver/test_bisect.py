@@ -19,6 +19,11 @@ from driver.profile.read import parse_profile
 from driver.trees import BuildFailedError, built, commit_of, git
 from tests.engines.helpers import ROOT
 
+PACING_OF_TREE = (
+    f"sh -c 'exec {sys.executable} -m engines.pacing_server --host 127.0.0.1 --port {{port}} --ttft-ms 200"
+    " --tokens 1000 --interval-ms $(cat {tree}/speed)'"
+)
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,21 +175,19 @@ def test_a_slow_commit_of_a_servers_tree_is_found(
     speeds = ["10", "fail", "8", "14", "14"]
     hashes = tree(tmp_path / "s", speeds)
     monkeypatch.chdir(tmp_path)
-    server = (
-        f"sh -c 'exec {sys.executable} -m engines.pacing_server --host 127.0.0.1 --port {{port}} --ttft-ms 200"
-        " --tokens 1000 --interval-ms $(cat {tree}/speed)'"
-    )
-    options = [
-        "--source",
-        "s",
-        "--build",
-        "sh -c '! grep fail speed'",
-        "--users",
-        "1",
-        "--rounds",
-        "auto",
-        "--time",
-        "2m",
-    ]
-    assert cli(["bisect", hashes[0], hashes[-1], server, *options]) == 0
+    options = shlex.split("--source s --build 'sh -c \"! grep fail speed\"' --users 1 --rounds auto --time 2m")
+    assert cli(["bisect", hashes[0], hashes[-1], PACING_OF_TREE, *options]) == 0
     assert f"first bad commit: {hashes[3][:7]}" in capsys.readouterr().out
+
+
+@pytest.mark.engines
+def test_git_bisect_run_finds_the_slow_commit_by_the_exit_codes(tmp_path: Path) -> None:
+    hashes = tree(tmp_path / "s", ["10", "10", "fail", "10", "20", "20"])
+    git(tmp_path / "s", "bisect", "start", hashes[-1], hashes[0])
+    step = [sys.executable, str(ROOT / "run_bench.py"), "bisect-step", PACING_OF_TREE, "--good", hashes[0]]
+    step += ["--build", "sh -c '! grep fail speed'", "--users", "1", "--rounds", "auto", "--time", "3m"]
+    step += ["--out", str(tmp_path / "out"), "--regression", "0.3"]
+    done = subprocess.run(
+        ["git", "bisect", "run", *step], cwd=tmp_path / "s", capture_output=True, text=True, check=False
+    )
+    assert f"{hashes[4]} is the first bad commit" in done.stdout, done.stdout + done.stderr

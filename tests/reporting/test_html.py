@@ -73,7 +73,7 @@ def test_nothing_is_loaded_and_only_our_own_style_and_script_may_run() -> None:
 
 def test_the_tables_hold_the_figures_of_the_json() -> None:
     text = shown(html(example()))
-    for told in ("95.1 tok/s", "56.6 tok/s", "0.595×", "[0.592, 0.598]", "48/50 = 96.0%", "+2.0 points [−7.3, +12.5]"):
+    for told in ("95.1 tok/s", "56.6 tok/s", "0.595×", "[0.591, 0.600]", "48/50 = 96.0%", "+2.0 points [−7.3, +12.5]"):
         assert told in text
 
 
