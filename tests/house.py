@@ -41,9 +41,13 @@ def product() -> list[Module]:
 
 
 def crowded_folders(modules: list[Module]) -> dict[str, int]:
-    """Folders with more than `MOST_MODULES` modules, the folder's own `__init__` left out."""
-    sizes = Counter(_folder(module) for module in modules if module.path.stem != "__init__")
-    return {folder: size for folder, size in sizes.items() if size > MOST_MODULES}
+    """Folders with more than `MOST_MODULES` modules."""
+    return {folder: size for folder, size in sizes(modules).items() if size > MOST_MODULES}
+
+
+def sizes(modules: list[Module]) -> Counter[str]:
+    """The number of modules of each folder, its own `__init__` left out."""
+    return Counter(_folder(module) for module in modules if module.path.stem != "__init__")
 
 
 def shared_prefixes(modules: list[Module]) -> dict[str, list[str]]:
@@ -113,7 +117,7 @@ def main() -> None:
     print(f"product modules: {len(modules)}")
     print(f"lines: {sum(module.lines for module in modules)}")
     print(f"modules under {SHORT} lines: {sum(module.lines < SHORT for module in modules)}")
-    print(f"modules in the largest folder: {max(Counter(map(_folder, modules)).values())} (at most {MOST_MODULES})")
+    print(f"modules in the largest folder: {max(sizes(modules).values())} (at most {MOST_MODULES})")
     print(f"prefixes shared by more than {MOST_WITH_ONE_PREFIX} modules of a folder: {len(shared_prefixes(modules))}")
     print(f"private imports across top-level folders: {len(private_imports(modules))}")
     print(f"modules in an import circle: {len(circle(modules))}")
