@@ -300,6 +300,8 @@ def _next_steps(view: View) -> list[str]:
             *steps,
             "Find what changed: night.html names new builds and hosts; `enginebench bisect` finds the commit.",
         ]
+    if not view.candidates:
+        return [*steps, "To compare, add a second engine, or give two runs: `enginebench compare RUN OTHER`."]
     return steps or ["Nothing is open: every question that was asked has an answer."]
 
 

@@ -180,6 +180,15 @@ def test_it_says_whether_it_can_be_trusted() -> None:
     assert bare.state == "Not audited"
 
 
+def test_one_engine_alone_and_a_red_night_are_not_called_settled() -> None:
+    alone = {"baseline": "a", "engines": {"a": {}}, "run_id": "r", "created": "now"}
+    assert said(alone, "Next") == [
+        "To compare, add a second engine, or give two runs: `enginebench compare RUN OTHER`."
+    ]
+    red = alone | {"night": {"headline": "REGRESSION: a", "exit_code": 1}}
+    assert said(red, "Next")[-1].startswith("Find what changed")
+
+
 def test_a_void_comparison_says_why_and_nothing_else() -> None:
     void = found(void_example())
     assert void.first_line == (
