@@ -21,8 +21,8 @@ def test_a_profile_in_the_docs_is_accepted(text: str) -> None:
     assert len(profile.engines) == 2 and profile.rounds == 3
 
 
-def test_the_docs_begin_with_four_profiles() -> None:
-    assert len(BLOCKS) == 4
+def test_the_docs_begin_with_whole_profiles() -> None:
+    assert len(BLOCKS) == 5
 
 
 @pytest.mark.parametrize("name", ["model", "sections"])

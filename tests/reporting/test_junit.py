@@ -27,7 +27,7 @@ def test_a_slower_candidate_is_a_failure_in_a_sentence_with_names_and_units() ->
     assert failure is not None
     assert failure.text == (
         "single.perf-medium: output throughput of xserv is 56.6 tok/s, of llama.cpp 95.1 tok/s;"
-        " speed ratio 0.595× (interval [0.592, 0.598]); slower."
+        " speed ratio 0.595× (interval [0.591, 0.600]); slower."
     )
 
 
