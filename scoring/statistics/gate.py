@@ -209,8 +209,8 @@ def still_regressed(
     """Decide whether an open, confirmed regression is fixed or still on the new level.
 
     The likelihood of the last j nights (tonight included) is computed under two hypotheses: the baseline's level, and
-    the level of the regression's nights before them. The regression is fixed if the old level is likelier by FIXED_ODDS
-    for some j. One lucky night of a small regression cannot reach that.
+    the level of the regression's nights before them, a standard error nearer to the baseline. The regression is fixed
+    if the old level is likelier by FIXED_ODDS for some j. One lucky night of a small regression cannot reach that.
 
     Args:
         baseline: rounds of the baseline nights before the regression.
@@ -230,7 +230,9 @@ def still_regressed(
     half = noise.half_width(1, len(baseline[-LONGEST:]), figures)
     nights = len(baseline[-LONGEST:])
     for recent in range(1, min(len(losses), 8)):
-        lost = max(float(losses[:-recent].mean()), limit)
+        # The level of few nights is uncertain: one wildly slow night is not taken at its word.
+        before = losses[:-recent]
+        lost = max(float(before.mean()) - noise.sd / math.sqrt(len(before)), limit)
         last = losses[-recent:]
         odds = float(((last - lost) ** 2 - last**2).sum()) / (2 * noise.sd**2)
         if odds > math.log(FIXED_ODDS):

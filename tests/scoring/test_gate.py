@@ -168,11 +168,20 @@ def test_a_regression_is_fixed_once_the_old_level_is_100_000_times_likelier(nigh
     baseline = [each.rounds for each in eight()]
     for odds, verdict in ((100_000.5, "ok"), (99_999.5, "regression")):
         # log odds of n nights on the old level: n * loss^2 / (2 sd^2)
-        loss = sqrt(2 * SD**2 * log(odds) / nights)
+        # The level of the four slow nights counts less its standard error.
+        loss = sqrt(2 * SD**2 * log(odds) / nights) + SD / sqrt(4)
         slow = [(100 * exp(-loss),)] * 4
         decision = still_regressed(baseline, [*slow, *[(100.0,)] * nights], **RULES)
         assert decision.verdict == verdict
         assert decision.recent == (nights if verdict == "ok" else 4 + nights)
+
+
+def test_nights_half_way_back_from_a_wild_first_night_do_not_end_a_regression() -> None:
+    baseline = [each.rounds for each in eight()]
+    # 5% slower, and the first night 9% by chance: the 2.7% of the next three are nearer to 0 than to that.
+    nights = [(100 * exp(-loss),) for loss in (0.09, 0.026, 0.027, 0.028)]
+    assert still_regressed(baseline, nights, **RULES).fails
+    assert not still_regressed(baseline, [nights[0], *[(99.0,)] * 3], **RULES).fails
 
 
 def test_an_open_regression_of_a_latency_is_mended_by_smaller_values() -> None:
