@@ -1,6 +1,6 @@
-"""The engines: one file each, and what they share: process lifecycle, build, weights, GPU meter.
+"""The engines: one file each, and their shared parts: process lifecycle, build, weights, GPU meter.
 
-A new engine is one new file with a subclass of `Engine`: it is found by being here.
+A new engine is one new file with a subclass of `Engine`; files in this folder are found automatically.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = [
 
 
 def _kinds() -> dict[str, type[Engine]]:
-    """Every engine that a file here defines, by its kind; a leading underscore marks what is shared."""
-    found: dict[str, type[Engine]] = {}
+    """All engine classes in this folder's files, by kind; files with a leading underscore are skipped."""
+    kinds: dict[str, type[Engine]] = {}
     for file in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
         if file.ispkg:
             continue
@@ -37,8 +37,8 @@ def _kinds() -> dict[str, type[Engine]]:
                 and value.__module__ == file.name
                 and "kind" in vars(value)
             ):
-                found[value.kind] = value
-    return found
+                kinds[value.kind] = value
+    return kinds
 
 
 KINDS = _kinds()
@@ -52,7 +52,7 @@ def check_options(kind: str, options: Mapping[str, Any]) -> None:
     """Check the names of an engine's options, and the types of their values.
 
     Raises:
-        ValueError: names the option, and what was expected.
+        ValueError: the message names the option and the expected value.
     """
     known = {**SHARED_OPTIONS, **KINDS[kind].own_options}
     for name, value in options.items():
@@ -67,10 +67,10 @@ def check_options(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def create(config: EngineConfig) -> Engine:
-    """The engine that a configuration asks for; without a `port` it gets a free one.
+    """Create the engine of a configuration; without a `port` it gets a free one.
 
     Raises:
-        EngineError: its options are not what its kind takes.
+        EngineError: its kind does not accept its options.
     """
     try:
         check_options(config.kind, config.options)

@@ -1,4 +1,4 @@
-"""What an engine is: how it is started, when it is ready, what it says of itself, and what a request to it needs."""
+"""The interface of an engine: how it is started, its readiness, its read-back, and the fields of its requests."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SHARED_OPTIONS: Mapping[str, type] = {"device": str, "allow_cotenants": bool}
 
 
 class EngineError(Exception):
-    """An engine that cannot be used. The message is one line: what, why, how to mend it."""
+    """An engine that cannot be used. The message is one line: what is wrong, why, how to fix it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """What the profile asks of one engine. `max_seq_len` is tokens per slot, prompt and answer together."""
+    """The profile's settings of one engine. `max_seq_len` is tokens per slot, prompt and answer together."""
 
     name: str
     kind: str
@@ -53,7 +53,7 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """What a running engine reports about itself. None: not reported."""
+    """The settings that a running engine reports about itself. None: not reported."""
 
     build: str | None = None
     model: str | None = None
@@ -72,21 +72,21 @@ class Engine(ABC):
     kind: ClassVar[str]
     started_here: ClassVar[bool] = True
     reserves_memory: ClassVar[bool] = False
-    """Whether it reserves GPU memory as a pool when it starts: a setting, not its need, decides the peak."""
+    """Whether it reserves GPU memory as a pool when it starts: then a setting decides the peak, not the need."""
     own_options: ClassVar[Mapping[str, type]] = {}
-    """What `options` of a profile may hold besides SHARED_OPTIONS, with the type of its value; float takes integers."""
+    """The kind's own `options`, besides SHARED_OPTIONS, with the types of their values; float accepts integers."""
     usual_start_s: ClassVar[float] = 10.0
-    """How long a start takes, roughly: for the plan's estimate of the time."""
+    """Usual length of a start in seconds, for the plan's estimate of the time."""
     ready_timeout_s: ClassVar[float] = 600.0
-    """How long it may take to get ready where the profile says nothing: big weights take minutes to load."""
+    """Default time limit for a start in seconds: big weights take minutes to load."""
 
     cwd: Path | None = None
-    """Where its process runs; None: in the program's own folder."""
+    """Working directory of its process; None: this program's folder."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.unreachable: str | None = None
-        """Why the last request could not reach the server, where that is more than nobody listening."""
+        """Why the last request could not reach the server, unless simply no server listens."""
 
     @property
     def base_url(self) -> str:
@@ -94,11 +94,11 @@ class Engine(ABC):
 
     @property
     def model_name(self) -> str | None:
-        """What a request calls the model; None lets the engine choose."""
+        """The model's name in a request; None lets the engine choose."""
         return self.config.model_name
 
     def check(self) -> None:
-        """Look at what the start will need (model file, binary) before anything runs.
+        """Check everything that the start needs (model file, binary), before anything runs.
 
         Raises:
             EngineError: something is missing.
@@ -107,22 +107,22 @@ class Engine(ABC):
 
     @abstractmethod
     def argv(self) -> list[str]:
-        """The command line that starts it, secrets not among it."""
+        """The command line that starts it, without secrets."""
 
     def env(self) -> dict[str, str]:
         """Environment variables on top of the driver's own."""
         return dict(self.config.env)
 
     def shown_argv(self) -> list[str]:
-        """The command line as it may be written down: what follows `--api-key` and the like is hidden."""
+        """The command line for reports: values after `--api-key` and the like are hidden."""
         return shown_argv(self.argv())
 
     def shown_env(self) -> dict[str, str]:
-        """The environment as it may be written down: values of names that look like secrets are hidden."""
+        """The environment for reports: values of names that look like secrets are hidden."""
         return shown_env(self.env())
 
     def on_gpu(self) -> bool:
-        """Whether it is meant to run on the GPU, where there is one; `options.device = "cpu"` says no."""
+        """Whether it will run on the GPU, if there is one; false with `options.device = "cpu"`."""
         return self.started_here and self.config.options.get("device", "cuda") != "cpu"
 
     def model_shape(self) -> ModelShape | None:
@@ -130,54 +130,54 @@ class Engine(ABC):
         return None
 
     def is_ready(self) -> bool:
-        """Whether it takes requests now; anything but HTTP 200 of `/health` is "not yet"."""
+        """Whether it accepts requests now; anything except HTTP 200 from `/health` means not yet."""
         return self.answers("/health")
 
     def read_back(self) -> ReadBack:
-        """Ask the running engine what it really runs."""
+        """Ask the running engine for its real settings."""
         return ReadBack()
 
     def request_fields(self, sampling: Mapping[str, Any], *, fixed_length: bool) -> dict[str, Any]:
-        """All that a request carries beyond model, messages, length and stream, in this engine's dialect."""
+        """All request fields beside model, messages, length and stream, in this engine's dialect."""
         return {**self.request_extras(fixed_length=fixed_length), **self.sampling(sampling)}
 
     def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The profile's sampling in this engine's dialect; what it has no word for is sent, to be refused openly."""
+        """The profile's sampling in this engine's dialect. Unknown fields are sent too: the engine refuses them."""
         return dict(asked)
 
     def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
-        """The request fields, in this engine's dialect, that put it in the mode that the profile asks for."""
+        """The request fields, in this engine's dialect, for the profile's mode (thinking, cache, fixed length)."""
         return {"ignore_eos": True} if fixed_length else {}
 
     def explain_exit(self, log_tail: str, code: int | None) -> str | None:
-        """Explains an exit that only this engine has (`engines.process.exit_reason` has the rest). None: unknown."""
+        """Explain an exit specific to this engine (`engines.process.exit_reason` has the others). None: unknown."""
         return None
 
     def provenance(self) -> dict[str, Any] | None:
-        """How the program was made (source, flags, compiler, hash), where that is known."""
+        """How the program was built (source, flags, compiler, hash); None if unknown."""
         return None
 
     def read_log(self, told: ReadBack, log: Path) -> ReadBack:
-        """What it told, and what its log says besides, for an engine that answers no question about that."""
+        """Add to `told` what only the log says, for an engine that does not report it otherwise."""
         return told
 
     def log_findings(self, log: Path) -> dict[str, Any]:
-        """What the engine's log says that belongs in the report."""
+        """The facts from the engine's log for the report."""
         return {}
 
     def answers(self, path: str) -> bool:
-        """Whether a GET of a path has status 200, whatever its body: vLLM's `/health` has none."""
+        """Whether a GET of a path has status 200; the body is ignored, because vLLM's `/health` has none."""
         answer = self._fetch(path)
         return answer is not None and answer.status_code == 200
 
     def get(self, path: str) -> dict[str, Any]:
-        """GET a path of the running engine as a JSON object; empty where anything else, or nothing, is answered."""
+        """GET a path of the running engine as a JSON object; empty if the response is anything else."""
         answer = self._fetch(path)
         try:
-            told = answer.json() if answer is not None and answer.status_code == 200 else None
+            body = answer.json() if answer is not None and answer.status_code == 200 else None
         except ValueError:
-            told = None
-        return told if isinstance(told, dict) else {}
+            body = None
+        return body if isinstance(body, dict) else {}
 
     def served_model(self) -> Mapping[str, Any]:
         """The first entry of `/v1/models`; empty if the list is."""
@@ -200,10 +200,10 @@ class Engine(ABC):
         return {}
 
     def headers(self) -> dict[str, str]:
-        """All headers that a request to it needs: the API key, and those of the profile, which override.
+        """All headers of a request: the API key, and the profile's headers, which override it.
 
         Raises:
-            EngineError: the variable of one is not set.
+            EngineError: the variable of a header is not set.
         """
         try:
             return replacing(self.auth(), resolved(self.config.headers))

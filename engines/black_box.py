@@ -1,4 +1,4 @@
-"""Servers of which only their HTTP API is known: `remote` (at a URL) and `command` (started by a command line)."""
+"""Servers that are known only by their HTTP API: `remote` (at a URL) and `command` (started by a command line)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from engines.base import Engine, EngineError, ReadBack, sha256_text
 from records.redaction import client_key
 
 NOT_THERE = (404, 405, 501)
-"""HTTP statuses of a path that a server does not have."""
+"""HTTP statuses that mean that a server does not have the path."""
 _METRIC = re.compile(r"^(vllm|llamacpp|sglang|tgi)[:_]", re.MULTILINE)
 
 
 class BlackBox(Engine):
-    """Believes only what a server reports of itself by `/props`, `/v1/models`, `/version` and `/metrics`."""
+    """Reads a server's settings from `/props`, `/v1/models`, `/version` and `/metrics` only."""
 
     def is_ready(self) -> bool:
-        """`/health` decides where the server has one (llama.cpp: 503 while loading), else `/v1/models`."""
+        """Decided by `/health` if the server has it (llama.cpp: 503 while loading), else by `/v1/models`."""
         answer = self._fetch("/health")
         if answer is None:
             return False
@@ -43,7 +43,7 @@ class BlackBox(Engine):
         context = settings.get("n_ctx") if isinstance(settings, dict) else None
         return ReadBack(
             build=build or (" ".join(filter(None, [server, str(version)])) if version else None),
-            # A server may use its model's path as a name; where it lies is nobody's business.
+            # A server may use its model's path as a name; only the last part is stored.
             model=Path(model).name if model else None,
             context_per_slot=_number(context) or _number(served.get("max_model_len")),
             slots=_number(props.get("total_slots")),
@@ -57,28 +57,28 @@ class BlackBox(Engine):
         if owner in ("llamacpp", "vllm", "sglang"):
             return str(owner)
         metrics = self._fetch("/metrics")
-        found = _METRIC.search(metrics.text) if metrics is not None and metrics.status_code == 200 else None
-        return found[1] if found else None
+        match = _METRIC.search(metrics.text) if metrics is not None and metrics.status_code == 200 else None
+        return match[1] if match else None
 
     def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
-        """The dialect of the server that answers: caches off and thinking off can be said to some of them only."""
+        """The dialect of the server program: only some servers have fields that switch caches and thinking off."""
         extras = super().request_extras(fixed_length=fixed_length)
         thinking = {"chat_template_kwargs": {"enable_thinking": self.config.thinking}}
         match self.server():
             case "llamacpp":
                 return {**extras, **thinking, "cache_prompt": self.config.cache, "min_p": 0.0, "repeat_penalty": 1.0}
             case "vllm" | "sglang":
-                # Under load they send several tokens in one event; usage in every event says how many.
+                # Under load they send several tokens in one event; usage in every event gives their number.
                 counts = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
                 return {**extras, **thinking, **counts, "min_p": 0.0, "repetition_penalty": 1.0}
         return extras
 
 
 def _text(value: Any) -> str | None:
-    """A text that a server reports; None where it reports something else."""
+    """The value if it is a text, else None."""
     return value if isinstance(value, str) else None
 
 
 def _number(value: Any) -> int | None:
-    """A whole number that a server reports; None where it reports something else."""
+    """The value if it is an integer, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -12,9 +12,9 @@ from engines.files import sha256
 
 
 class Command(BlackBox):
-    """The words of `command` with {port}, {host}, {model}, {slots}, {max_seq_len} and {threads} filled in.
+    """Fills in the words of `command`: {port}, {host}, {model}, {slots}, {max_seq_len} and {threads}.
 
-    It runs where enginebench was started, so that paths in it are as typed. No shell reads it.
+    It runs in the folder where enginebench was started, so that relative paths work. It runs without a shell.
     """
 
     kind: ClassVar[str] = "command"
@@ -49,7 +49,7 @@ class Command(BlackBox):
         return [_filled(word, fields) for word in (*config.command, *config.args)]
 
     def provenance(self) -> dict[str, Any] | None:
-        """The program's name and SHA-256: another build under the same path is another engine."""
+        """The program's name and SHA-256, which detects another build under the same path."""
         program = shutil.which(self.config.command[0], path=self.env().get("PATH"))
         return {"program": Path(program).name, "sha256": sha256(Path(program))} if program else None
 

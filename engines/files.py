@@ -1,4 +1,4 @@
-"""What files are known by (hashes), and how much room there is for more."""
+"""Hashes of files, and free disk space."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def free_at(folder: Path) -> tuple[Path, int]:
 
 
 def numbers_in(log: Path, pattern: re.Pattern[str]) -> list[int] | None:
-    """The numbers that the pattern's groups have in the first line of a log that it matches; None without one."""
+    """The numbers in the pattern's groups, from the first matching line of a log; None without a match."""
     try:
         with log.open(encoding="utf-8", errors="replace") as lines:
             found = next((found for line in lines if (found := pattern.search(line))), None)

@@ -1,4 +1,4 @@
-"""HTTP requests of the driver to an engine, with the certificates that the load trusts."""
+"""HTTP sessions of the driver to an engine, with the same trusted certificates as the load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def session() -> requests.Session:
     """A session without proxies and passwords of the environment.
 
     A proxy must not come between the driver and an engine, and .netrc must not add a password. Certificates are those
-    of OpenSSL (`SSL_CERT_FILE` or the system's), as for the load, and not the ones that requests brings along.
+    of OpenSSL (`SSL_CERT_FILE` or the system's), as for the load, not those of the package requests.
     """
     made = requests.Session()
     made.trust_env = False

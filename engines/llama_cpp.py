@@ -1,4 +1,4 @@
-"""llama.cpp's `llama-server`, from a binary: by path, from PATH, or as `enginebench build` made it."""
+"""llama.cpp's `llama-server`, from a binary: by path, from PATH, or built by `enginebench build`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from engines.weights.gguf import GgufError, read_gguf
 
 
 class LlamaCpp(Engine):
-    """`llama-server`. `-c` is divided among the slots, so it is provisioned as max_seq_len x slots and read back."""
+    """`llama-server`. It divides `-c` among the slots, so `-c` is max_seq_len x slots and the result is read back."""
 
     kind: ClassVar[str] = "llama_cpp"
-    # converter_python is for the driver, which makes the GGUF of `model = "convert:..."` before there is an engine.
+    # converter_python is for the driver, which converts `model = "convert:..."` before it creates the engine.
     own_options: ClassVar[Mapping[str, type]] = {"build": str, "converter_python": str}
 
     def check(self) -> None:
@@ -32,7 +32,7 @@ class LlamaCpp(Engine):
         """The path of the server.
 
         `binary` is a path, a name on PATH, or "build": the newest of enginebench build, or of the source that
-        `options.build` names. Without it a build is taken where there is one, else `llama-server` from PATH.
+        `options.build` names. Without it, the newest build is used if there is one, else `llama-server` from PATH.
 
         Raises:
             EngineError: the binary does not exist.
@@ -47,26 +47,26 @@ class LlamaCpp(Engine):
                 which = f" of {wanted_build}" if wanted_build else ""
                 raise EngineError(f"{config.name}: no build{which} in the cache; make it with enginebench build")
         wanted = config.binary or "llama-server"
-        found = shutil.which(str(Path(wanted).expanduser()))
-        if found is None:
+        path = shutil.which(str(Path(wanted).expanduser()))
+        if path is None:
             raise EngineError(
                 f"{config.name}: no executable {wanted!r}; make it with enginebench build, or set `binary`"
             )
-        return found
+        return path
 
     def provenance(self) -> dict[str, Any] | None:
-        # As enginebench build leaves it: <build>/provenance.json beside <build>/bin/llama-server.
+        # Layout of enginebench build: <build>/provenance.json beside <build>/bin/llama-server.
         try:
-            told = json.loads((Path(self.binary()).resolve().parent.parent / "provenance.json").read_text("utf-8"))
+            values = json.loads((Path(self.binary()).resolve().parent.parent / "provenance.json").read_text("utf-8"))
         except (OSError, ValueError):
             return None
-        return told if isinstance(told, dict) else None
+        return values if isinstance(values, dict) else None
 
     def argv(self) -> list[str]:
         config = self.config
         argv = [self.binary(), "--model", str(config.model), "--host", config.host, "--port", str(config.port)]
         argv += ["--parallel", str(config.slots), "--ctx-size", str(config.max_seq_len * config.slots)]
-        # --fit would shrink the context silently; the prompt cache would answer from an earlier run.
+        # --fit could shrink the context silently; the prompt cache could answer from earlier requests.
         argv += ["--fit", "off", "--cache-ram", "-1" if config.cache else "0", "--metrics", "--jinja"]
         if config.threads:
             argv += ["--threads", str(config.threads), "--threads-batch", str(config.threads)]
@@ -86,20 +86,20 @@ class LlamaCpp(Engine):
         )
 
     def build_name(self, props: dict[str, Any]) -> str | None:
-        """The build that the server reports. A build outside of git reports no useful name."""
-        told = props.get("build_info")
-        if told and "unknown" not in str(told):
-            return str(told)
+        """The build that the server reports, else its source; a build outside of git reports no useful name."""
+        reported = props.get("build_info")
+        if reported and "unknown" not in str(reported):
+            return str(reported)
         made = self.provenance() or {}
         source = (made.get("source") or {}).get("build")
-        return str(source) if source else str(told) if told else None
+        return str(source) if source else str(reported) if reported else None
 
     def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
         return {
             **super().request_extras(fixed_length=fixed_length),
             "cache_prompt": self.config.cache,
             "chat_template_kwargs": {"enable_thinking": self.config.thinking},
-            # Samplers that are on by default and no part of greedy decoding.
+            # Samplers that are on by default but not part of greedy decoding.
             "min_p": 0.0,
             "repeat_penalty": 1.0,
         }
@@ -113,7 +113,7 @@ class LlamaCpp(Engine):
         return None
 
     def on_gpu(self) -> bool:
-        """Whether the build has CUDA and no option keeps it on the CPU."""
+        """Whether the build has CUDA and no option restricts it to the CPU."""
         words = " ".join(self.config.args)
         if not super().on_gpu() or re.search(
             r"(-ngl|--gpu-layers|--n-gpu-layers)[ =]0\b|(-dev|--device)[ =]none", words
@@ -125,25 +125,25 @@ class LlamaCpp(Engine):
         model = self.config.model
         if model is None:
             return None
-        # A folder is a model that will be converted; `doctor` asks about it before that.
+        # A folder is a model that will be converted; `doctor` checks it before that.
         return shape_once_converted(model) if model.is_dir() else shape_of_gguf(model)
 
 
 def _is_linked_with_cuda(binary: str) -> bool:
-    """Whether the loader would bring CUDA in; where that can't be asked, it is taken for yes."""
+    """Whether the binary loads CUDA; true if that can't be determined."""
     try:
-        told = subprocess.run(["ldd", binary], capture_output=True, text=True, timeout=20, check=False).stdout
+        libraries = subprocess.run(["ldd", binary], capture_output=True, text=True, timeout=20, check=False).stdout
     except (OSError, subprocess.SubprocessError):
         return True
     # Backends can be plug-ins beside the binary, which the loader does not list.
-    return "cuda" in told or any(Path(binary).resolve().parent.glob("libggml-cuda*"))
+    return "cuda" in libraries or any(Path(binary).resolve().parent.glob("libggml-cuda*"))
 
 
 def _require_gguf(name: str, model: Path | None) -> None:
-    """Look at the model file before the start.
+    """Check the model file before the start.
 
     Raises:
-        EngineError: none given, missing, or not a GGUF.
+        EngineError: no model is given, or the file is missing or not a GGUF.
     """
     if model is None:
         raise EngineError(f"{name}: needs a `model`, the path of a GGUF file")

@@ -1,4 +1,4 @@
-"""llama.cpp's own HTTP server out of the PyPI wheel `xllamacpp`, as a process of its own: nothing to build."""
+"""llama.cpp's HTTP server from the PyPI wheel `xllamacpp`, in its own process: nothing to build."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from engines.llama_cpp import LlamaCpp
 
 
 class LlamaCppWheel(LlamaCpp):
-    """The same server, options and read-back as `llama_cpp`; only where it comes from differs."""
+    """The same server, options and read-back as `llama_cpp`; only its origin differs."""
 
     kind: ClassVar[str] = "llama_cpp_wheel"
     own_options: ClassVar[Mapping[str, type]] = {"converter_python": str}
 
     def binary(self) -> str:
-        """The Python that has the wheel; raises EngineError where it is missing."""
+        """The Python that has the wheel; raises EngineError if it is missing."""
         if importlib.util.find_spec("xllamacpp") is None:
             raise EngineError(f"{self.config.name}: package xllamacpp is missing; pip install 'enginebench[demo]'")
         return sys.executable
@@ -42,6 +42,6 @@ class LlamaCppWheel(LlamaCpp):
         return {"package": "xllamacpp", "version": importlib.metadata.version("xllamacpp")}
 
     def build_name(self, props: dict[str, Any]) -> str | None:
-        # /props reports only "b0-unknown"; the wheel's version ends in the llama.cpp build that is in it.
+        # /props reports only "b0-unknown"; the wheel's version ends with its llama.cpp build.
         version = importlib.metadata.version("xllamacpp")
         return f"b{version.rpartition('.')[2]} (xllamacpp {version})"

@@ -1,4 +1,4 @@
-"""A pretended engine with a known schedule: what a client measures of it can be held against the truth."""
+"""A test server as an engine: its known schedule shows the error of a client's measurements."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ class Pacing(Engine):
         return ReadBack(build="pacing", model=MODEL, slots=None, extra=schedule)
 
     def requests(self) -> dict[str, Any]:
-        """What really happened to each request since the last time this was asked; see `engines.pacing_server`."""
+        """The server's log of each request since the last call; see `engines.pacing_server`."""
         return self.get("/requests")

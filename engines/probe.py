@@ -1,4 +1,4 @@
-"""Sends a few requests before the run that show in which mode an engine generates. Unknown facts are None."""
+"""Probes an engine before the run: a few requests show its mode (thinking, cache, ...). Unknown facts are None."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECOND_TOKENS = 8
 
 @dataclass(slots=True)
 class ProbeAnswer:
-    """The response to one streamed request. None where the engine does not say."""
+    """The response to one streamed request. None: not reported."""
 
     status: int
     text: str = ""
@@ -52,26 +52,26 @@ def probe(
     endpoint: str = CHAT,
     max_tokens_field: str | None = None,
 ) -> dict[str, Any]:
-    """Ask the running engine for the facts that a run relies on. Never raises for an answer that it cannot read.
+    """Probe a running engine for the facts on which a run relies. An unreadable answer never raises.
 
     Args:
         engine: the running engine.
         sampling: the profile's samplers.
-        extras: request fields of the profile, which have the last word in the load's requests and so in these.
+        extras: the profile's request fields; they override all others, as in the load's requests.
         endpoint: the API's endpoint that the load uses, a key of `ENDPOINTS`.
-        max_tokens_field: what the server calls the most tokens of an answer; None: learn it.
+        max_tokens_field: the request field for the largest length of an answer; None: find it out.
 
     Returns:
-        endpoint, max_tokens_field: what was asked, and what the load must use;
+        endpoint, max_tokens_field: the endpoint, and the field that the load must use;
         prompt_tokens: {sha256 of the messages: tokens or None}, equal in two engines whose templates match;
-        thinking: whether think text was seen; fixed_length: whether exactly the asked tokens came;
-        sampling_accepted; cache_hit: whether the same prompt asked twice came from a cache; notes: what went wrong.
+        thinking: whether think text was seen; fixed_length: whether exactly the requested tokens came;
+        sampling_accepted; cache_hit: whether the repeated prompt came from a cache; notes: problems.
     """
     asked = _Asked(engine, endpoint, max_tokens_field)
     notes = asked.notes
     free = request_fields(engine, sampling, extras, endpoint=endpoint, fixed_length=False)
     answers = [asked.ask(PROBES[0], free), asked.ask(PROBES[1], free, SECOND_TOKENS)]
-    # The first prompt a second time: a cache would show.
+    # The first prompt a second time, which detects a cache.
     fixed_fields = request_fields(engine, sampling, extras, endpoint=endpoint, fixed_length=True)
     fixed = asked.ask(PROBES[0], fixed_fields)
     good = [answer for answer in answers if answer and answer.status == 200]
@@ -99,9 +99,9 @@ def request_fields(
     endpoint: str,
     fixed_length: bool,
 ) -> dict[str, Any]:
-    """What a request carries beyond the question: the engine's dialect, then the profile's fields, which override.
+    """The fields of a request beside the question: the engine's dialect, then the profile's fields, which override.
 
-    `/v1/completions` applies no chat template, so the dialect's switches for one are left out.
+    `/v1/completions` applies no chat template, so the dialect's chat-template switches are left out.
     """
     fields = engine.request_fields(sampling, fixed_length=fixed_length)
     if endpoint != CHAT:
@@ -110,7 +110,7 @@ def request_fields(
 
 
 class _Asked:
-    """The requests of one probe, and what they taught of the server."""
+    """Sends the requests of one probe, and remembers the facts that they show."""
 
     def __init__(self, engine: Engine, endpoint: str, max_tokens_field: str | None) -> None:
         self._engine, self._endpoint = engine, endpoint
@@ -154,7 +154,7 @@ class _Asked:
             if response.status_code != 200:
                 refusal = " ".join(response.text.split())[:200]
                 if self._may_learn and response.status_code in (400, 422) and MAX_TOKENS_FIELDS[1] in response.text:
-                    # As OpenAI's newer models: "Use 'max_completion_tokens' instead."
+                    # OpenAI's newer models say: "Use 'max_completion_tokens' instead."
                     self._may_learn, self.max_tokens_field = False, MAX_TOKENS_FIELDS[1]
                     self.notes.append(f"the server wants max_completion_tokens: {refusal}")
                     return self._post(messages, fields, max_tokens)
@@ -191,7 +191,7 @@ def _read(pieces: list[tuple[int, bytes]], content_type: str, notes: list[str]) 
 
 
 def _fixed(answer: ProbeAnswer | None, free: ProbeAnswer | None, notes: list[str]) -> bool | None:
-    """Whether the engine obeyed the fixed length; None where the model's own answer is as long as that anyway."""
+    """Whether the engine obeyed the fixed length; None if the model's own answer is as long anyway."""
     if answer is None or answer.status != 200 or (answer.finish_reason is None and answer.completion_tokens is None):
         return None
     if answer.finish_reason not in (None, "length") or answer.completion_tokens not in (None, FIXED_TOKENS):

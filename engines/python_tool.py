@@ -1,4 +1,4 @@
-"""Engines that are scripts of a Python environment of their own, given by the script's path."""
+"""Helpers for engines that are scripts in their own Python environment, given by the script's path."""
 
 from __future__ import annotations
 
@@ -24,28 +24,30 @@ def require_tool(name: str, wanted: str, install: str) -> str:
     Raises:
         EngineError: there is none.
     """
-    found = shutil.which(str(Path(wanted).expanduser()))
-    if found is None:
+    path = shutil.which(str(Path(wanted).expanduser()))
+    if path is None:
         raise EngineError(
-            f"{name}: no executable {wanted!r}; {install} in an environment of its own, and set `binary` to its path"
+            f"{name}: no executable {wanted!r}; {install} in a separate environment, and set `binary` to its path"
         )
-    return found
+    return path
 
 
 def environment(threads: int | None) -> dict[str, str]:
-    """What such an engine is started with: nothing is fetched, and it computes with so many threads (None: its own)."""
+    """The environment of such an engine: no downloads, and a number of compute threads (None: its default)."""
     return {"HF_HUB_OFFLINE": "1", **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
 
 
 def package_versions(script: str, *packages: str) -> dict[str, str | None]:
-    """Versions of packages in the environment that holds a script; empty where it can't be asked."""
+    """Versions of packages in a script's environment; empty if they can't be determined."""
     try:
         first = Path(script).read_bytes().split(b"\n", 1)[0].decode()
         python = first.removeprefix("#!").strip() if first.startswith("#!") else ""
         if not Path(python).is_file():
             python = str(Path(script).parent / "python")
-        done = subprocess.run([python, "-c", _ASK, *packages], capture_output=True, text=True, timeout=60, check=True)
-        versions: dict[str, str | None] = json.loads(done.stdout)
+        process = subprocess.run(
+            [python, "-c", _ASK, *packages], capture_output=True, text=True, timeout=60, check=True
+        )
+        versions: dict[str, str | None] = json.loads(process.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
     return versions

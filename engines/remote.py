@@ -10,17 +10,17 @@ from records.redaction import shown_url
 
 
 class Remote(BlackBox):
-    """A base URL. The API key comes from the environment and goes nowhere but into the header."""
+    """A server at a base URL. The API key comes from the environment and is only sent in the header."""
 
     kind: ClassVar[str] = "remote"
     started_here: ClassVar[bool] = False
     ready_timeout_s: ClassVar[float] = 10.0
-    """It is up already, or its URL is wrong."""
+    """Short, because the server either runs already or its URL is wrong."""
 
     @property
     def base_url(self) -> str:
         assert self.config.url is not None
-        # A user and password in it are sent by no request of the load, and must not be written down.
+        # User and password in the URL are not sent by the load, and must not be stored.
         return without_endpoint(shown_url(self.config.url)).removesuffix("/v1")
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""What the engines share that load a Hugging Face folder as it is: its check, and how much GPU memory it needs."""
+"""Base of engines that load a Hugging Face folder directly: checks the folder, estimates its GPU memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class SafetensorsEngine(Engine):
 
 
 def _require_folder(name: str, model: Path | None) -> None:
-    """Look at a Hugging Face folder before the start.
+    """Check a Hugging Face folder before the start.
 
     Raises:
-        EngineError: none given, missing, or without config.json or safetensors.
+        EngineError: no folder is given, or it is missing or has no config.json or safetensors.
     """
     if model is None:
         raise EngineError(f"{name}: needs a `model`, a Hugging Face folder with safetensors")

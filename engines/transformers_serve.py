@@ -11,7 +11,7 @@ from engines.base import ReadBack
 from engines.python_tool import environment, package_versions, require_tool
 from engines.safetensors import SafetensorsEngine
 
-# Fields that the server has no word for (it answers 422), and the value at which leaving them out changes nothing.
+# Fields that the server does not know (it answers 422), and their neutral values, at which they can be left out.
 NEUTRAL = {"min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 # Tokens of one block of its KV cache (its default), and of one forward pass (as llama.cpp's default -b).
 PAGE_TOKENS = 256
@@ -19,14 +19,14 @@ MAX_BATCH_TOKENS = 2048
 
 
 class TransformersServe(SafetensorsEngine):
-    """`binary` is the `transformers` script of an environment of its own. It batches as many as its KV cache holds."""
+    """`binary` is the `transformers` script of a separate environment. It batches what its KV cache holds."""
 
     kind: ClassVar[str] = "transformers_serve"
     own_options: ClassVar[Mapping[str, type]] = {"continuous_batching": bool}
 
     @property
     def model_name(self) -> str | None:
-        # It refuses any other name than the folder that it was started with.
+        # It refuses any name except the folder with which it was started.
         return str(self.config.model)
 
     def check(self) -> None:
@@ -44,7 +44,7 @@ class TransformersServe(SafetensorsEngine):
         argv = [self.binary(), "serve", str(config.model), "--host", config.host, "--port", str(config.port)]
         argv += ["--device", str(config.options.get("device", "auto"))]
         if config.options.get("continuous_batching", True):
-            # Left alone it takes 90% of the memory that is free: of the host's, too, where it runs on the CPU.
+            # By default it takes 90% of the free memory, also of the host's when it runs on the CPU.
             blocks = config.slots * -(-config.max_seq_len // PAGE_TOKENS)
             argv += ["--continuous-batching", "--cb-num-blocks", str(blocks)]
             argv += ["--cb-max-batch-tokens", str(MAX_BATCH_TOKENS)]
@@ -67,7 +67,7 @@ class TransformersServe(SafetensorsEngine):
         greedy = asked.get("temperature") == 0
         kept = {name: value for name, value in asked.items() if NEUTRAL.get(name) != value}
         if greedy:
-            # No other sampler has a say in greedy decoding. Anything else goes out as it is, to be refused in the open.
+            # Other samplers have no effect on greedy decoding. Anything else is sent: the server refuses it.
             for name in ("top_k", "min_p"):
                 kept.pop(name, None)
         return kept
@@ -75,7 +75,7 @@ class TransformersServe(SafetensorsEngine):
     def request_extras(self, *, fixed_length: bool) -> dict[str, Any]:
         extras: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": self.config.thinking}}
         if fixed_length:
-            # It has no ignore_eos; an end token that never comes does the same. Sampling is the first request's
+            # It has no ignore_eos; an end token that never occurs has the same effect. Sampling is the first request's
             # with continuous batching, so that only greedy decoding can be asked for here.
             extras["generation_config"] = json.dumps({"eos_token_id": -1, "do_sample": False})
         return extras

@@ -14,11 +14,11 @@ from engines.python_tool import environment, require_tool
 from engines.safetensors import SafetensorsEngine
 
 _SLOTS = re.compile(r"non-default args: .*'max_num_seqs': (\d+)")
-"""What it understood of its command line: no answer of the server says it."""
+"""The slots in the log line with its parsed command line; no endpoint reports them."""
 
 
 class Vllm(SafetensorsEngine):
-    """Its engine core is a process of its own that survives its parent: the supervisor ends the whole family."""
+    """Its engine core is a separate process that survives its parent; the supervisor stops the whole family."""
 
     kind: ClassVar[str] = "vllm"
     reserves_memory: ClassVar[bool] = True
@@ -43,7 +43,7 @@ class Vllm(SafetensorsEngine):
         argv += ["--served-model-name", str(self.model_name)]
         argv += ["--max-model-len", str(config.max_seq_len), "--max-num-seqs", str(config.slots)]
         argv += ["--enable-prefix-caching" if config.cache else "--no-enable-prefix-caching"]
-        # Without it the server reports no cached tokens, and a cache hit would go unseen.
+        # Without this option the server reports no cached tokens, and a cache hit would be missed.
         argv += ["--enable-prompt-tokens-details"]
         return [*argv, *config.args]
 
@@ -73,6 +73,6 @@ class Vllm(SafetensorsEngine):
             "chat_template_kwargs": {"enable_thinking": self.config.thinking},
             "repetition_penalty": 1.0,
             "min_p": 0.0,
-            # Under load it sends several tokens in one event; usage in every event says how many.
+            # Under load it sends several tokens in one event; usage in every event gives their number.
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         }

@@ -20,12 +20,12 @@ from engines.safetensors import SafetensorsEngine
 from engines.telemetry.gpu import gpu_inventory
 
 _LIBRARIES = ("libcublas.so.12", "libcublasLt.so.12", "libcurand.so.10")
-"""The wheel opens these by name at run time; it does not bring them."""
+"""Libraries that the wheel opens by name at run time but does not include."""
 _NO_PENALTY = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repeat_penalty": 1.0}
 _LIMITS = re.compile(r"scheduling limits \[(\d+) seqs x (\d+) tokens\]")
 _GREEDY_TEMPERATURE = 1e-8
 _CACHE_BYTES = 4 * 2**30
-"""The driver keeps what it translated from PTX; the default limit is too small for all of it."""
+"""Size of the driver's cache for translated PTX; its default limit is too small."""
 
 # Runs in the engine's own Python and environment. Finds the package without importing it: its import needs a GPU.
 _ASK = (
@@ -51,10 +51,10 @@ class VllmRs(SafetensorsEngine):
     ready_timeout_s: ClassVar[float] = 900.0
 
     def check(self) -> None:
-        """Rejects a wheel that cannot run here.
+        """Reject a wheel that cannot run here.
 
         Raises:
-            EngineError: no such Python, no wheel in it, no GPU code for this card, or a CUDA library is missing.
+            EngineError: there is no such Python, wheel or GPU code for this card, or a CUDA library is missing.
         """
         super().check()
         name, wheel = self.config.name, self.wheel
@@ -80,7 +80,7 @@ class VllmRs(SafetensorsEngine):
                 )
 
     def python(self) -> str:
-        """The path of the Python that has the wheel; raises EngineError where there is none."""
+        """The path of the Python that has the wheel; raises EngineError if there is none."""
         return require_tool(self.config.name, self.config.binary or "python3", "pip install vllm-rs==0.8.12")
 
     @cached_property
@@ -88,21 +88,21 @@ class VllmRs(SafetensorsEngine):
         """`folder` (None: not installed), `version` and `missing` libraries, as the engine's own Python finds them."""
         argv = [self.python(), "-c", _ASK, *_LIBRARIES]
         try:
-            # The environment of the engine, since it may name the wheel's folder and the libraries.
-            done = subprocess.run(
+            # Uses the engine's environment, because it may contain the paths of the wheel and the libraries.
+            process = subprocess.run(
                 argv, capture_output=True, text=True, timeout=60, check=True, env={**os.environ, **self.env()}
             )
-            found: dict[str, Any] = json.loads(done.stdout)
+            facts: dict[str, Any] = json.loads(process.stdout)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise EngineError(f"{self.config.name}: {argv[0]} cannot be asked for vllm_rs: {error}") from error
-        return found
+        return facts
 
     def argv(self) -> list[str]:
         config = self.config
         argv = [self.python(), "-m", "vllm_rs.server", "--w", str(config.model)]
         argv += ["--host", config.host, "--port", str(config.port), "--dtype", "bf16"]
         argv += ["--max-num-seqs", str(config.slots), "--max-model-len", str(config.max_seq_len)]
-        # Off unless asked for, up to 0.8; newer wheels have it on, and a switch to turn it off.
+        # Up to 0.8 the cache is off by default; newer wheels have it on, with a switch to turn it off.
         if config.cache:
             argv += ["--prefix-cache"]
         elif _newer_than_0_8(self.wheel["version"]):
@@ -130,10 +130,10 @@ class VllmRs(SafetensorsEngine):
         return replace(told, slots=limits[0], context_per_slot=limits[1]) if limits else told
 
     def sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Greedy as this engine understands it, and no penalty that does nothing.
+        """The sampling in a form that this engine obeys: its form of greedy decoding, and no neutral penalties.
 
-        Up to 0.8.12 a temperature of 0 or 1 counts as none, and so does a request without top_k or top_p: the server
-        then samples at 0.7 and says so only in its log. A tiny temperature with top_k 1 decodes greedily in all
+        Up to 0.8.12, the server ignores a temperature of 0 or 1, and any temperature without top_k or top_p: it then
+        samples at 0.7 and reports this only in its log. A tiny temperature with top_k 1 decodes greedily in all
         versions. A penalty of 0 takes a slower path than no penalty.
         """
         fields = {name: value for name, value in asked.items() if value != _NO_PENALTY.get(name)}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from engines.base import EngineError, ReadBack
 from engines.safetensors import SafetensorsEngine
 
-# How the model folder is passed differs by version: `options.argv` replaces this, with the same fields.
+# Versions differ in how the model folder is passed; `options.argv` replaces this, with the same fields.
 ARGV = (
     "{binary}",
     "{model}",
@@ -31,7 +31,7 @@ BUSY_LINE = re.compile(r"engine is busy", re.IGNORECASE)
 
 
 class Xserv(SafetensorsEngine):
-    """`xserv-server`. It ignores request fields that it does not know, so the probe must show what it obeys."""
+    """`xserv-server`. It ignores unknown request fields, so only the probe shows what it obeys."""
 
     kind: ClassVar[str] = "xserv"
     own_options: ClassVar[Mapping[str, type]] = {"argv": list, "swap_space_gb": float, "tp": int, "max_kv_blocks": int}
@@ -72,15 +72,15 @@ class Xserv(SafetensorsEngine):
         """The path of the server.
 
         Raises:
-            EngineError: there is none.
+            EngineError: the binary does not exist.
         """
         wanted = self.config.binary or "xserv-server"
-        found = shutil.which(str(Path(wanted).expanduser()))
-        if found is None:
+        path = shutil.which(str(Path(wanted).expanduser()))
+        if path is None:
             raise EngineError(
                 f"{self.config.name}: no executable {wanted!r}; build xserv, and set `binary` to its path"
             )
-        return found
+        return path
 
     def env(self) -> dict[str, str]:
         blocks = self.config.options.get("max_kv_blocks")

@@ -129,7 +129,7 @@ def engine_checks(section: EngineSection, profile: Profile) -> Iterator[Check]:
 def _show(title: str, rows: list[Check]) -> None:
     click.echo(f"{title}:")
     for row in rows:
-        click.echo(f"  {MARKS[row.status]} {row.name}: {row.told}")
+        click.echo(f"  {MARKS[row.status]} {row.name}: {row.detail}")
 
 
 def _failed(rows: list[Check]) -> int:

@@ -1,4 +1,4 @@
-"""Builds llama.cpp's server and llama-bench: portable flags, CUDA for the card that is there, once for each key."""
+"""Builds llama.cpp's server and llama-bench, once per key, with portable flags and CUDA for the present card."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEEDED_BYTES = {False: 2 * 2**30, True: 8 * 2**30}
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What to build. `cuda` None means CUDA where a card is seen; `cuda_arch` overrides the card's own."""
+    """A build's settings. `cuda` None means CUDA if there is a card; `cuda_arch` overrides the card's architecture."""
 
     cuda: bool | None = None
     cuda_arch: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ Say = Callable[[str], None]
 
 
 def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], None]) -> BuildResult:
-    """Build, or find the same build done before.
+    """Build, or return the same build from the cache.
 
     Args:
-        request: what to build.
+        request: the build's settings.
         say: called with a line for each step.
         on_progress: called with (done, total) steps of the compiler.
 
@@ -72,14 +72,14 @@ def build(request: BuildRequest, *, say: Say, on_progress: Callable[[int, int], 
     flags = toolchain.cmake_flags(arches)
     identity = json.dumps([source.identity, flags, compiler, nvcc])
     folder = cache_dir() / "build" / hashlib.sha256(identity.encode()).hexdigest()[:16]
-    if done := _read(folder):
-        say(f"built already: {done.server}")
-        return done
+    if ready := _read(folder):
+        say(f"built already: {ready.server}")
+        return ready
     _check_disk(folder, cuda)
     folder.mkdir(parents=True, exist_ok=True)
     say(f"building {source.build} ({'CUDA ' + ', '.join(arches) if cuda else 'CPU'}); log: {folder / 'build.log'}")
     started = time.monotonic()
-    # CMake itself does not look where the installer of CUDA puts it.
+    # CMake does not search the folder where the CUDA installer puts nvcc.
     env = {**os.environ, **({"CUDACXX": cuda_compiler} if cuda_compiler else {})}
     _compile(source, folder, flags, env, request.jobs, on_progress)
     version = _run_version(folder / "bin" / "llama-server")
@@ -117,10 +117,10 @@ def in_tree_command() -> str:
 
 def find_build(wanted: str | None = None) -> BuildResult | None:
     """The newest finished build of the cache; `wanted` is a part of its source's name, such as b9371."""
-    found = [done for path in (cache_dir() / "build").glob("*/provenance.json") if (done := _read(path.parent))]
+    builds = [result for path in (cache_dir() / "build").glob("*/provenance.json") if (result := _read(path.parent))]
     if wanted is not None:
-        found = [done for done in found if wanted in str(done.provenance["source"]["build"])]
-    return max(found, key=lambda done: float(done.provenance.get("built", 0)), default=None)
+        builds = [result for result in builds if wanted in str(result.provenance["source"]["build"])]
+    return max(builds, key=lambda result: float(result.provenance.get("built", 0)), default=None)
 
 
 def _read(folder: Path) -> BuildResult | None:
@@ -137,7 +137,7 @@ def _check_disk(folder: Path, cuda: bool) -> None:
     if free < NEEDED_BYTES[cuda]:
         raise EngineError(
             f"build: {free / 2**30:.1f} GiB free at {place}, {NEEDED_BYTES[cuda] / 2**30:.0f} GiB are needed; "
-            "set ENGINEBENCH_CACHE to a roomier place"
+            "set ENGINEBENCH_CACHE to a place with more space"
         )
 
 
@@ -171,10 +171,10 @@ def _compile(
             try:
                 for line in process.stdout:
                     log.write(line)
-                    if found := re.match(r"\[(\d+)/(\d+)\]", line):
-                        on_progress(int(found[1]), int(found[2]))
-                    elif found := re.match(r"\[ *(\d+)%\]", line):
-                        on_progress(int(found[1]), 100)
+                    if match := re.match(r"\[(\d+)/(\d+)\]", line):
+                        on_progress(int(match[1]), int(match[2]))
+                    elif match := re.match(r"\[ *(\d+)%\]", line):
+                        on_progress(int(match[1]), 100)
                 code = process.wait()
             except BaseException:
                 os.killpg(process.pid, signal.SIGTERM)
@@ -195,25 +195,25 @@ def _why(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if any("No space left on device" in line for line in lines):
         return "the disk is full"
-    # Git's "fatal: not a git repository" is said of every tree without one, and ends no build.
+    # Git prints "fatal: not a git repository" for every tree without git; it is not the cause of a failure.
     errors = [i for i, line in enumerate(lines) if re.search(r"\b(error|fatal|Error)\b", line) and "git repo" not in line]
     if not errors:
         return (lines or ["failed"])[-1].strip()[:200]
     first = lines[errors[0]].strip()
-    # CMake says where on the first line, and what on the next.
+    # CMake prints the place on the first line, and the error on the next.
     what = " ".join(line.strip() for line in lines[errors[0] + 1 : errors[0] + 3]) if first.startswith("CMake Error") else ""
     return f"{first} {what}".strip()[:300]
 
 
 def _run_version(server: Path) -> str:
-    """What the binary says of itself; also the proof that this CPU can run it."""
-    done = subprocess.run([str(server), "--version"], capture_output=True, text=True, timeout=60)
-    if done.returncode == -signal.SIGILL:
+    """The binary's version; running it also proves that this CPU can run it."""
+    process = subprocess.run([str(server), "--version"], capture_output=True, text=True, timeout=60)
+    if process.returncode == -signal.SIGILL:
         raise EngineError(
             "build: the result ends by SIGILL: this CPU does not run instructions that it advertises; "
             "remove the build and use a host whose /proc/cpuinfo tells the truth"
         )
-    text = (done.stdout + done.stderr).strip()
-    if done.returncode:
-        raise EngineError(f"build: the result does not run: {text[:200] or done.returncode}")
+    text = (process.stdout + process.stderr).strip()
+    if process.returncode:
+        raise EngineError(f"build: the result does not run: {text[:200] or process.returncode}")
     return next((line for line in text.splitlines() if line.startswith("version")), text.splitlines()[0])

@@ -1,4 +1,4 @@
-"""Where llama.cpp's source comes from: the submodule, a tree shipped along, or a source package pinned by hash."""
+"""Finds llama.cpp's source: the submodule, a shipped tree, or a source package pinned by hash."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ PIN_COMMIT = "f12cc6d0fa96d6a3c33952f06b7439ac43a3c3fe"
 SUBMODULE = ROOT / "third_party" / "llama.cpp"
 GIT_TIMEOUT_S = 120
 SOURCE_NOTE = ".enginebench-source.json"
-"""Beside a tree that has no git to ask: {"build", "identity"} of what it is."""
+"""File in a tree without git, with its identity: {"build", "identity"}."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tree that can be built, and what it is."""
+    """A source tree, and its identity."""
 
     path: Path
     kind: str
     """submodule, given, or package."""
     build: str
-    """The build that will really run, in words for the report."""
+    """The build that will really run, as text for the report."""
     identity: str
-    """Commit or SHA-256 of what was unpacked."""
+    """Commit, or SHA-256 of the unpacked archive."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"path": self.path.name}
 
 
 def cache_dir() -> Path:
-    """Where sources, builds and converted weights are kept (`$ENGINEBENCH_CACHE`, else ~/.cache/enginebench)."""
+    """The folder of sources, builds and converted weights (`$ENGINEBENCH_CACHE`, else ~/.cache/enginebench)."""
     return Path(os.environ.get("ENGINEBENCH_CACHE") or "~/.cache/enginebench").expanduser()
 
 
@@ -49,10 +49,10 @@ def find_source(given: Path | None, *, complete: bool, say: Any) -> Source:
     Args:
         given: a folder or .tar.gz named by the user (or by `$ENGINEBENCH_LLAMA_SOURCE`).
         complete: whether CUDA sources or the weight converter are needed.
-        say: called with one line for what is done and why.
+        say: called with one line per step, with its reason.
 
     Raises:
-        EngineError: none can be had.
+        EngineError: no source is available.
     """
     given = given or (Path(p) if (p := os.environ.get("ENGINEBENCH_LLAMA_SOURCE")) else None)
     if given is not None:
@@ -60,14 +60,14 @@ def find_source(given: Path | None, *, complete: bool, say: Any) -> Source:
     if not (SUBMODULE / "CMakeLists.txt").exists():
         _init_submodule(say)
     if (SUBMODULE / SOURCE_NOTE).is_file():
-        # Shipped along, by enginebench ship: there is no git to ask, the note says what it is.
+        # A tree from enginebench ship has no git; its note has the identity.
         return _given(SUBMODULE)
     if (SUBMODULE / "CMakeLists.txt").exists():
         commit = _commit(SUBMODULE) or PIN_COMMIT
         if commit == PIN_COMMIT:
             return Source(SUBMODULE, "submodule", PIN_TAG, commit)
         say(f"third_party/llama.cpp is at commit {commit[:12]}, not at the pinned {PIN_TAG}")
-        # Not a word of the pin in its name: a profile asks for a build by a part of it.
+        # The name must not contain the pin, because profiles select a build by a part of its name.
         return Source(SUBMODULE, "submodule", f"commit {commit[:12]}", commit)
     package = next(package for package in PACKAGES if package.complete or not complete)
     say(f"no git access to third_party/llama.cpp; taking {package.build} from the package {package.file}")

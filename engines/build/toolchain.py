@@ -1,4 +1,4 @@
-"""What llama.cpp is compiled with: compilers, CUDA architectures, flags."""
+"""The toolchain for llama.cpp: compilers, CUDA architectures, flags."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EXTENSIONS = {"avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "bmi2": "BMI2", "avx
 
 
 def compiler() -> str:
-    """The C++ compiler, as it calls itself.
+    """The version line of the C++ compiler.
 
     Raises:
-        EngineError: it or cmake is missing.
+        EngineError: the compiler or cmake is missing.
     """
     for name in ("cmake", "c++"):
         if shutil.which(name) is None:
@@ -47,8 +47,8 @@ def nvcc_version(path: str, arches: list[str]) -> str:
     Raises:
         EngineError: it is too old for one of the architectures.
     """
-    told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
-    release = re.search(r"release (\d+)\.(\d+)", told)
+    output = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+    release = re.search(r"release (\d+)\.(\d+)", output)
     version = (int(release[1]), int(release[2])) if release else (0, 0)
     for arch in arches:
         needed = MIN_CUDA.get(arch.rstrip("af"), (11, 0))
@@ -61,10 +61,10 @@ def nvcc_version(path: str, arches: list[str]) -> str:
 
 
 def arches(asked: tuple[str, ...], cards: list[dict[str, Any]]) -> list[str]:
-    """CUDA architectures: those asked for, else those of the cards, else the reference card's.
+    """CUDA architectures: the given ones, else those of the cards, else the reference card's.
 
     Raises:
-        EngineError: one that is none.
+        EngineError: a given architecture is invalid.
     """
     if asked:
         for arch in asked:

@@ -1,1 +1,1 @@
-"""Checks whether the machine is fit for an engine: ports, memory, other processes on the GPU."""
+"""Checks whether the machine can run an engine: ports, memory, other processes on the GPU."""

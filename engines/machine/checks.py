@@ -1,4 +1,4 @@
-"""Is the machine fit for an engine? The same checks before a start and in `doctor`; none of them starts anything."""
+"""Checks whether the machine can run an engine, before a start and in `doctor`. No check starts anything."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of what was looked at."""
+    """The result of one check, as one line."""
 
     name: str
     status: Status
-    told: str
+    detail: str
 
 
 def checks(engine: Engine) -> Iterator[Check]:
-    """All checks of one engine, in the order in which a start would meet them."""
+    """All checks of one engine, in the order of a start."""
     yield attempt("files", engine.check, "model and binary are there")
     yield from machine_checks(engine)
 
 
 def machine_checks(engine: Engine) -> Iterator[Check]:
-    """What a start needs besides its files."""
+    """The checks of a start besides its files."""
     if not engine.started_here:
         ready = engine.is_ready()
-        told = f"{engine.base_url} answers" if ready else f"no server answers at {engine.base_url}"
-        yield Check("server", Status.OK if ready else Status.FAIL, told)
+        text = f"{engine.base_url} answers" if ready else f"no server answers at {engine.base_url}"
+        yield Check("server", Status.OK if ready else Status.FAIL, text)
         return
     config = engine.config
     yield attempt("port", lambda: require_free_port(config.host, config.port), f"{config.port} is free")
     try:
         yield from gpu_checks(engine)
     except EngineError as error:
-        # For example the binary does not exist. The other checks are reported all the same.
+        # For example the binary does not exist; the other checks are still reported.
         yield Check("gpu", Status.FAIL, str(error))
     yield threads_check(engine)
     yield memory_check(engine)
@@ -65,11 +65,11 @@ def require_gpu(engine: Engine) -> None:
     """Refuse a start on a card that is in use or too small.
 
     Raises:
-        EngineError: the first failed check, with how to mend it.
+        EngineError: the first failed check, with its remedy.
     """
     for check in gpu_checks(engine):
         if check.status is Status.FAIL:
-            raise EngineError(f"{engine.config.name}: {check.told}")
+            raise EngineError(f"{engine.config.name}: {check.detail}")
 
 
 def gpu_checks(engine: Engine) -> Iterator[Check]:
@@ -93,41 +93,41 @@ def gpu_checks(engine: Engine) -> Iterator[Check]:
 
 
 def cotenant_check(engine: Engine, gpus: list[int] | None) -> Check:
-    """Nobody else on the card; `options.allow_cotenants` lets it pass as a warning."""
+    """Fails if another process is on the card; `options.allow_cotenants` makes it a warning."""
     others = cotenants(gpus)
     if others is None:
         return Check("co-tenants", Status.UNKNOWN, "NVML does not report who else is on the GPU")
     if not others:
         return Check("co-tenants", Status.OK, "no other process on the GPU")
-    told = f"on the GPU is also {', '.join(str(other) for other in others[:3])}"
+    text = f"on the GPU is also {', '.join(str(other) for other in others[:3])}"
     if engine.config.options.get("allow_cotenants"):
-        return Check("co-tenants", Status.WARN, told)
-    return Check("co-tenants", Status.FAIL, f"{told}; end it, or set options.allow_cotenants = true")
+        return Check("co-tenants", Status.WARN, text)
+    return Check("co-tenants", Status.FAIL, f"{text}; end it, or set options.allow_cotenants = true")
 
 
 def vram_check(engine: Engine, memory: tuple[float, float] | None) -> Check:
-    """The estimate with its parts against what is free: (used, free) MiB."""
+    """Compares the estimate with the free memory; `memory` is (used, free) in MiB."""
     need = vram_estimate(engine)
     if need is None:
         return Check("vram", Status.UNKNOWN, "the model's files do not say how much GPU memory it needs")
     if memory is None:
         return Check("vram", Status.UNKNOWN, f"needs {need}; NVML does not report free memory")
     used, free = memory
-    # What the card holds back while idle is in the estimate's CUDA part, and already in `used`.
+    # The memory that an idle card reserves is part of the estimate's CUDA part, and already in `used`.
     need_now = need.total_mib - min(used, need.context_mib / 2)
-    told = f"needs {need}, {free / 1024:.1f} GiB are free"
+    text = f"needs {need}, {free / 1024:.1f} GiB are free"
     if need_now <= free:
-        return Check("vram", Status.OK, told)
+        return Check("vram", Status.OK, text)
     config = engine.config
     shape = engine.model_shape()
     assert shape is not None
     largest = largest_context(shape, free, slots=config.slots)
     fits = f"max_seq_len = {largest:,} would fit with {config.slots} slots" if largest else "no context would fit"
-    return Check("vram", Status.FAIL, f"{told}; {fits}")
+    return Check("vram", Status.FAIL, f"{text}; {fits}")
 
 
 def vram_estimate(engine: Engine) -> VramEstimate | None:
-    """The GPU memory that the engine will need, in parts. None: its model's files do not say."""
+    """The GPU memory that the engine will need, in parts. None: its model's files do not show it."""
     shape = engine.model_shape()
     if shape is None:
         return None
@@ -135,7 +135,7 @@ def vram_estimate(engine: Engine) -> VramEstimate | None:
 
 
 def threads_check(engine: Engine) -> Check:
-    """On a CPU, a core must be left to the load generator: llama.cpp's spinning barrier collapses otherwise."""
+    """On a CPU, the load generator needs a free core; otherwise llama.cpp's spinning barrier slows down drastically."""
     cores = len(os.sched_getaffinity(0))
     threads = engine.config.threads
     if _surely_on_gpu(engine) and gpu_inventory():
@@ -156,14 +156,14 @@ def memory_check(engine: Engine) -> Check:
         size = sum(file.stat().st_size for file in files if file.is_file())
     except OSError:
         size = 0
-    told = f"{free / 2**30:.1f} GiB of host memory are free, the model's files have {size / 2**30:.1f}"
-    # On a GPU the files are only mapped and read through.
+    text = f"{free / 2**30:.1f} GiB of host memory are free, the model's files have {size / 2**30:.1f}"
+    # On a GPU the files are only mapped and read once.
     short = size > free and not _surely_on_gpu(engine)
-    return Check("memory", Status.WARN if short else Status.OK, told)
+    return Check("memory", Status.WARN if short else Status.OK, text)
 
 
 def _surely_on_gpu(engine: Engine) -> bool:
-    """False also if the engine does not know: the row "gpu" says why, once."""
+    """Whether the engine will certainly use the GPU; if unknown, false (the check "gpu" reports it)."""
     try:
         return engine.on_gpu()
     except EngineError:
@@ -171,14 +171,14 @@ def _surely_on_gpu(engine: Engine) -> bool:
 
 
 def disk_check(folder: Path) -> Check:
-    """Whether captures and logs will fit."""
+    """Check that there is space for captures and logs."""
     place, free = free_at(folder)
     status = Status.OK if free / 2**20 >= MIN_FREE_DISK_MIB else Status.WARN
     return Check("disk", status, f"{free / 2**30:.1f} GiB are free for {place}")
 
 
 def attempt(name: str, action: Callable[[], object], good: str) -> Check:
-    """`good` where an action goes through, else the reason of its EngineError."""
+    """OK with the text `good` if an action succeeds, else a failure with its EngineError's message."""
     try:
         action()
     except EngineError as error:

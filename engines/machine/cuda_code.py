@@ -1,4 +1,4 @@
-"""Reads which GPU architectures a program holds code for, from the CUDA fat binaries inside it.
+"""Reads for which GPU architectures a program has code, from its CUDA fat binaries.
 
 A fat binary starts with a header (magic 0xBA55ED50, version 1, header size 16, body size) and holds entries: kind 1 is
 PTX, which the driver translates for any card of the same or a later architecture; kind 2 is machine code, which runs on
@@ -39,7 +39,7 @@ class CudaCode:
 
 
 def cuda_code(path: Path) -> CudaCode | None:
-    """The GPU code in a program or library; None where it holds none or cannot be read."""
+    """The GPU code in a program or library; None if it has none or cannot be read."""
     seen: set[tuple[int, int]] = set()
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -57,7 +57,7 @@ def cuda_code(path: Path) -> CudaCode | None:
 
 
 def _read_fat_binary(data: mmap.mmap, at: int, seen: set[tuple[int, int]]) -> int:
-    """Add the (kind, architecture) of every entry of the fat binary at `at`; returns where to search on."""
+    """Add the (kind, architecture) of each entry of the fat binary at `at`; returns where to search on."""
     if at + _HEADER.size > len(data):
         return len(data)
     _, version, header, size = _HEADER.unpack_from(data, at)

@@ -1,4 +1,4 @@
-"""The GPU around one engine process: memory before, during and after it, and other processes on it."""
+"""Observes the GPU of one engine process: memory before, during and after it, and other processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VRAM_TOLERANCE_MIB = 64.0
 
 
 class Surroundings:
-    """What was seen of the engine's GPUs, in MiB. None: not started here, or unknown to NVML."""
+    """Readings of the engine's GPUs, in MiB. None: not started here, or unknown to NVML."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -25,26 +25,26 @@ class Surroundings:
         self.cotenants: list[CoTenant] | None = None
 
     def before(self) -> None:
-        """Just before the engine starts."""
+        """Take the reading before the engine starts."""
         self.vram_before_mib = self._vram()
         self.cotenants = cotenants(self._gpus())
 
     def ready(self) -> None:
-        """Once it takes requests."""
+        """Take the reading once the engine accepts requests."""
         self.vram_ready_mib = self._vram()
 
     def ending(self, ours: frozenset[int]) -> None:
-        """Before it is stopped: who came onto the GPU meanwhile, besides its own processes."""
+        """Before the engine is stopped: record other processes that came onto the GPU."""
         if self.cotenants is None:
             return
         known = {other.pid for other in self.cotenants}
         for other in cotenants(self._gpus(), ours=ours) or []:
-            # In a container NVML may give the host's pids: one that can't be seen may be the engine itself.
+            # In a container NVML may give the host's pids: a pid that is not visible here may be the engine itself.
             if other.pid not in known and psutil.pid_exists(other.pid):
                 self.cotenants.append(other)
 
     def after(self) -> None:
-        """After its end: memory once it is back where it was, or at the latest after VRAM_BACK_S."""
+        """After the engine's end: record the memory once it is back to its start, at the latest after VRAM_BACK_S."""
         deadline = time.monotonic() + VRAM_BACK_S
         while True:
             self.vram_after_mib = now = self._vram()

@@ -1,4 +1,4 @@
-"""How much GPU memory an engine will need, in parts, before it is started; and the largest context that would fit."""
+"""Estimates the GPU memory that an engine will need, in parts, and the largest context that fits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MIB = 2**20
 UBATCH = 512
 # CUDA context, loaded kernels, cuBLAS workspaces and pools, and the driver's own share in NVML's "used". Fitted, with
 # the formula of `estimate`, to llama.cpp's CUDA build with Qwen3-8B in BF16: 19.9 GiB at 4 slots of 8,192 tokens and
-# 24.6 GiB at 8, both within 0.3%. Smaller cards keep less back, so that this errs on the safe side there.
+# 24.6 GiB at 8, both within 0.3%. Smaller cards reserve less, so this overestimates there.
 CONTEXT_MIB = 990.0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """What of a model decides its memory. `gpu_weight_bytes` leaves out what the engine keeps in host memory."""
+    """What decides the memory of a model. `gpu_weight_bytes` excludes weights that stay in host memory."""
 
     gpu_weight_bytes: int
     layers: int
@@ -55,7 +55,7 @@ class VramEstimate:
 
 
 def estimate(shape: ModelShape, *, slots: int, max_seq_len: int) -> VramEstimate:
-    """What `slots` sequences of `max_seq_len` tokens need.
+    """Estimate the memory for `slots` sequences of `max_seq_len` tokens.
 
     Compute: logits of one batch in f32, and its attention mask over the whole context in f32 and f16.
     """
@@ -70,14 +70,14 @@ def estimate(shape: ModelShape, *, slots: int, max_seq_len: int) -> VramEstimate
 
 
 def largest_context(shape: ModelShape, free_mib: float, *, slots: int) -> int:
-    """The largest `max_seq_len` (a multiple of 256) whose estimate fits into `free_mib`; 0 where none does."""
+    """The largest `max_seq_len` (a multiple of 256) whose estimate fits into `free_mib`; 0 if none does."""
     fixed = estimate(shape, slots=slots, max_seq_len=0).total_mib
     per_token = slots * (shape.kv_bytes_per_token() + 6 * UBATCH) / MIB
     return max(0, int((free_mib - fixed) / per_token) // 256 * 256)
 
 
 def shape_of_gguf(path: Path) -> ModelShape | None:
-    """From a GGUF's header; None where it does not say enough (another kind of architecture, a broken file).
+    """The shape from a GGUF's header; None if it lacks values (another kind of architecture, a broken file).
 
     llama.cpp keeps the token embeddings in host memory; where the output layer is tied to them, a copy is on the card.
     """
@@ -89,7 +89,7 @@ def shape_of_gguf(path: Path) -> ModelShape | None:
     kv_heads = gguf.of_architecture("attention.head_count_kv") or heads
     layers = gguf.of_architecture("block_count")
     if isinstance(kv_heads, list):
-        # One number a layer: the sum is what counts.
+        # One number per layer: use the sum.
         kv_heads, layers = sum(kv_heads), 1
     if not all(isinstance(value, int) and value > 0 for value in (heads, width, kv_heads, layers)):
         return None
@@ -109,7 +109,7 @@ def shape_of_gguf(path: Path) -> ModelShape | None:
 
 
 def shape_of_safetensors(folder: Path) -> ModelShape | None:
-    """From a Hugging Face folder's config.json and its files' sizes; None where they do not say enough."""
+    """The shape from a Hugging Face folder's config.json and file sizes; None if values are missing."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))

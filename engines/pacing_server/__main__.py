@@ -3,8 +3,8 @@
     python -m engines.pacing_server --port 8090 --ttft-ms 50 --interval-ms 10 --tokens 100
 
 One thread, one selector, one heap of due times; chunks are encoded beforehand. With `--stamps` every chunk carries its
-send time as text (see `engines.pacing_server.script`). `GET /requests` returns what really happened to each request
-since the last time it was asked: received, first and last send, how late the server itself was. A request may change
+send time as text (see `engines.pacing_server.script`). `GET /requests` returns the log of each request since the
+last call: received, first and last send, how late the server itself was. A request may change
 the schedule with a `pacing` object, and ask for a fault with that object or with the model name `pacing:<fault>`.
 """
 
@@ -27,7 +27,7 @@ def _on_sigterm(*_: object) -> NoReturn:
 
 
 def main() -> None:
-    """Serve what the command line asks for; the first line on stdout tells the port."""
+    """Serve by the command line; the first line on stdout has the port."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
@@ -47,7 +47,7 @@ def main() -> None:
         parser.error(str(error))
     signal.signal(signal.SIGTERM, _on_sigterm)
     signal.signal(signal.SIGINT, _on_sigterm)
-    # Thousands of streams are thousands of descriptors.
+    # Thousands of streams need thousands of file descriptors.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     gc.freeze()

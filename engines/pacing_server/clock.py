@@ -1,4 +1,4 @@
-"""What the pacing server has to send when: streams in buckets by their due time, and a heap of those times."""
+"""The pacing server's timetable: streams in buckets by their due time, and a heap of those times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engines.pacing_server.wire import Connection
 
 
 class Stream:
-    """One answer on its way. Times are monotonic ns; `late` is the most that a send was after its due time."""
+    """One answer in progress. Times are monotonic ns; `late` is the largest delay of a send after its due time."""
 
     __slots__ = ("after", "before", "connection", "due", "end", "first", "further", "grid", "interval", "last", "late",
                  "left", "received", "send", "sent", "stamps", "tail", "tokens", "ttft")  # fmt: skip
@@ -31,13 +31,13 @@ class Stream:
         self.received, self.first, self.last, self.late = received, 0, 0, 0
 
     def begin(self, now: int) -> None:
-        """Start the clock of the answer: when the request was read, or when it gets a slot."""
+        """Start the clock of the answer, when the request was read or gets a slot."""
         self.due = now + self.ttft
         if self.grid:
             self.due += -self.due % self.interval
 
     def send_chunk(self) -> bool:
-        """Send the next chunk, if one is left; False where the client does not take it.
+        """Send the next chunk, if any; False if the client does not accept it.
 
         Raises:
             OSError: the client is gone.
@@ -48,7 +48,7 @@ class Stream:
         now = time.monotonic_ns()
         data = b"%b%018d%b" % (self.before, now if self.stamps else 0, self.after)
         try:
-            # The client reads too slowly, or (not worth telling apart) only part of these few bytes went out.
+            # The client reads too slowly, or only part of these few bytes was sent (not distinguished).
             if self.connection.out or self.send(data) != len(data):
                 return False
         except BlockingIOError:
@@ -65,14 +65,14 @@ class Stream:
 
 
 class Clock:
-    """Streams by when they are due."""
+    """Streams by their due times."""
 
     def __init__(self) -> None:
         self._dues: list[int] = []
         self._buckets: dict[int, list[Stream]] = {}
 
     def add(self, stream: Stream) -> None:
-        """Wait for a stream's next due time."""
+        """Add a stream with its next due time."""
         bucket = self._buckets.get(stream.due)
         if bucket is None:
             self._buckets[stream.due] = [stream]
@@ -81,11 +81,11 @@ class Clock:
             bucket.append(stream)
 
     def wait_s(self) -> float | None:
-        """Seconds until something is due, below 0 where it is late; None where nothing is."""
+        """Seconds until the next stream is due, negative if it is late; None without streams."""
         return (self._dues[0] - time.monotonic_ns()) / 1e9 if self._dues else None
 
     def take_due(self, now: int) -> list[Stream] | None:
-        """All streams of the earliest due time, in their order; None where that time has not come."""
+        """All streams of the earliest due time, in their order; None if that time has not come."""
         if not self._dues or self._dues[0] > now:
             return None
         return self._buckets.pop(heapq.heappop(self._dues))

@@ -1,4 +1,4 @@
-"""What the pacing server did to each request, kept until it is asked for."""
+"""The pacing server's log of each request, kept until it is fetched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIELDS = ("received_ns", "first_ns", "last_ns", "chunks", "tokens", "late_ns", "
 
 
 class Log:
-    """Requests that are over, and counts of what is not."""
+    """Rows of ended requests, and counts of the others."""
 
     def __init__(self) -> None:
         self._rows: deque[tuple[int, ...]] = deque(maxlen=KEPT_REQUESTS)
@@ -24,7 +24,7 @@ class Log:
         self._most_open = max(self._most_open, self._open)
 
     def stalled(self) -> None:
-        """A chunk that the client did not take in time."""
+        """Count a chunk that the client did not accept in time."""
         self._stalled += 1
 
     def ended(self, stream: Stream, *, finished: bool) -> None:
@@ -35,7 +35,7 @@ class Log:
         )
 
     def hand_over(self) -> dict[str, Any]:
-        """All since the last call."""
+        """Return and clear all rows since the last call."""
         report = {
             "requests": [dict(zip(FIELDS, row, strict=True)) for row in self._rows],
             "open": self._open,

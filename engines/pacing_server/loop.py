@@ -1,4 +1,4 @@
-"""The pacing server's loop: requests are read between ticks, and what is due goes out at its time."""
+"""The pacing server's loop: reads requests between ticks, and sends chunks at their due times."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PacingServer:
                         self._tick(stream)
 
     def _tick(self, stream: Stream) -> None:
-        """Send the next chunk, and after the last one the rest."""
+        """Send the next chunk; after the last chunk, send the tail."""
         connection = stream.connection
         assert connection is not None
         try:
@@ -134,7 +134,7 @@ class PacingServer:
             self._answer(connection)
 
     def _answer(self, connection: Connection) -> None:
-        """Answer the request at the front of what was read, once it is whole."""
+        """Answer the first request in the buffer, once it is complete."""
         try:
             request = connection.next_request()
         except TooLargeError as error:
@@ -176,7 +176,7 @@ class PacingServer:
         self._clock.add(connection.stream)
 
     def _free_slot(self) -> None:
-        """Give the slot of an answer that is over to the one that has waited longest."""
+        """Give the slot of an ended answer to the one that has waited longest."""
         self._running -= 1
         if self._waiting:
             stream = self._waiting.popleft()

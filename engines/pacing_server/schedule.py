@@ -1,4 +1,4 @@
-"""What can be asked of the pacing server: when which token is sent, and every fault and variant that it knows."""
+"""The pacing server's settings: when each token is sent, and all faults and variants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engines.pacing_server.dialects import DIALECTS
 from records import ErrorKind
 
 FAULT_PREFIX = "pacing:"
-"""A model name `pacing:<fault>` asks for a fault, for clients that can't send fields of their own."""
+"""A model name `pacing:<fault>` requests a fault, for clients that can't send further fields."""
 
 FAULTS: dict[str, ErrorKind] = {
     "status_500": ErrorKind.HTTP_STATUS,
@@ -31,23 +31,23 @@ FAULTS: dict[str, ErrorKind] = {
     "encoded": ErrorKind.ENCODING,
     "usage_zero": ErrorKind.USAGE_CONTRADICTS,
 }
-"""Each fault, and the kind of error that it is. Half of the tokens go out before a fault in the middle."""
+"""Each fault and its kind of error. Half of the tokens are sent before a fault in the middle."""
 
 VARIANTS = (
     *("crlf", "pings", "no_done", "no_usage", "usage_null", "close_delimited", "split", "reasoning", "no_role"),
     *DIALECTS,
 )
-"""Unusual and lawful: a client must take each for the good answer that it is."""
+"""Unusual but valid answers: a client must accept each of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When which token is sent. Milliseconds; `fault` is a key of FAULTS, one of VARIANTS, or "" for a good answer.
+    """The times at which tokens are sent, in ms; `fault` is a key of FAULTS, one of VARIANTS, or "": a good answer.
 
     The first token is due `ttft_ms` after the request was read, the next chunks every `interval_ms`. On a `grid` the
-    first is put off to the next multiple of the interval, so that all streams tick together. With `stamps` each chunk
+    first is delayed to the next multiple of the interval, so that all streams tick together. With `stamps` each chunk
     carries its send time as text; without, equal prompts get equal answers, as greedy decoding gives them. With `slots`
-    at most so many answers are under way at once; the rest wait in line, and their TTFT begins when they get a slot.
+    at most this many answers are in progress; the others queue, and their TTFT begins when they get a slot.
     """
 
     ttft_ms: float = 50.0
@@ -60,10 +60,10 @@ class Schedule:
     slots: int = 0
 
     def __post_init__(self) -> None:
-        """Check what was asked.
+        """Check the values.
 
         Raises:
-            ValueError: naming the field and what was expected.
+            ValueError: the message names the field and the expected value.
         """
         for name in ("ttft_ms", "interval_ms"):
             value = getattr(self, name)
@@ -90,7 +90,7 @@ def asked_schedule(body: Mapping[str, Any], default: Schedule) -> Schedule:
     """The schedule of one request: the server's own, changed by `max_tokens`, the model's name and a `pacing` object.
 
     Raises:
-        ValueError: a field that there is not, or a value that can't be.
+        ValueError: a field does not exist, or a value is invalid.
     """
     schedule = default
     limit = body.get("max_completion_tokens") or body.get("max_tokens")

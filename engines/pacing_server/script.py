@@ -1,8 +1,8 @@
-"""What the pacing server says, byte for byte: a good answer, its lawful variants, and every fault that clients meet.
+"""The bytes that the pacing server sends: a good answer, its valid variants, and every fault that clients meet.
 
-Pure: no sockets and no clock. A token's chunk is three pieces, `before` + the send stamp + `after`, so that sending one
-costs a concatenation. The stamp is 18 digits in the content itself. Where stamps are asked for, it is the server's
-`time.monotonic_ns()` at the send: whoever keeps the text can tell on the same host how late each chunk was seen. Else
+Pure: no sockets and no clock. A token's chunk is three pieces, `before` + the send stamp + `after`, so that sending
+one costs a concatenation. The stamp is 18 digits in the content itself. With stamps, it is the server's
+`time.monotonic_ns()` at the send, so that a client on the same host can compute how late it saw each chunk. Otherwise
 it is zeros.
 """
 
@@ -24,7 +24,7 @@ MODEL = "pacing"
 
 
 class End(StrEnum):
-    """What becomes of the connection after the last byte."""
+    """What happens to the connection after the last byte."""
 
     KEEP = "keep"
     CLOSE = "close"
@@ -60,8 +60,8 @@ def script(schedule: Schedule, prompt_tokens: int, endpoint: str = CHAT) -> Scri
     before, after = writer.around_stamp(schedule.tokens_per_chunk)
     chunks = schedule.chunks
     end = End.CLOSE if fault == "close_delimited" else End.KEEP
-    told = 0 if fault == "usage_zero" else schedule.tokens
-    tail = writer.tail(told, prompt_tokens)
+    counted = 0 if fault == "usage_zero" else schedule.tokens
+    tail = writer.tail(counted, prompt_tokens)
     if fault in _MIDDLE:
         chunks = max(1, chunks // 2)
         tail, end = _MIDDLE[fault]
@@ -71,7 +71,7 @@ def script(schedule: Schedule, prompt_tokens: int, endpoint: str = CHAT) -> Scri
 
 
 def json_answer(status: str, value: Any, *headers: str) -> bytes:
-    """A whole response with a JSON body."""
+    """A complete response with a JSON body."""
     body = json.dumps(value, separators=(",", ":")).encode()
     lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + body

@@ -1,4 +1,4 @@
-"""One client's connection to the pacing server: whole requests out of what was read, and bytes that wait to be sent."""
+"""One client's connection to the pacing server: parses complete requests, and buffers unsent bytes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MAX_REQUEST_BYTES = 64 * 2**20
 
 
 class TooLargeError(Exception):
-    """A request that is not waited for: its head or its body is too long."""
+    """A request is rejected because its head or body is too long."""
 
 
 class Request(NamedTuple):
-    """A whole request; `received_ns` is monotonic, just after its last byte was read."""
+    """A complete request; `received_ns` is monotonic, just after its last byte was read."""
 
     method: bytes
     path: str
@@ -40,14 +40,14 @@ class Connection:
         self.closing = False
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes of the client."""
+        """Add bytes from the client."""
         self._data += data
 
     def next_request(self) -> Request | None:
-        """The request at the front of what was read; None while it is not whole.
+        """The first request in the buffer; None while it is incomplete.
 
         Raises:
-            TooLargeError: it is not read any further.
+            TooLargeError: the request is too long.
         """
         if not self._want:
             end = self._data.find(b"\r\n\r\n")
@@ -68,7 +68,7 @@ class Connection:
         return Request(method, rest.partition(b" ")[0].decode("latin-1"), body, received)
 
     def flush(self) -> bool:
-        """Send what waits; returns whether all of it is out.
+        """Send buffered bytes; returns whether all were sent.
 
         Raises:
             OSError: the client is gone.

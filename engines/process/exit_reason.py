@@ -1,4 +1,4 @@
-"""Why an engine ended, in words: signals, and the few log lines that all CUDA servers share."""
+"""Explains why an engine ended: by its signal, or by log lines that all CUDA servers share."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def explain_exit(log_tail: str, code: int | None) -> str | None:
 
 
 def why_it_ended(engine: Engine, log: Path, code: int) -> str:
-    """Words for any end: what is known of this engine or of all, else exit code or signal and the log's last lines."""
+    """Explain any exit: by a known cause, else by exit code or signal and the log's last lines."""
     tail = log_tail(log)
     known = engine.explain_exit(tail, code) or explain_exit(tail, code)
     if known:
@@ -59,7 +59,7 @@ def why_it_ended(engine: Engine, log: Path, code: int) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()][-4:]
     if not lines:
         return f"ended by itself ({how}); its log {log} is empty"
-    # The last line first: it says why, and whatever shortens a message cuts its end.
+    # The last line comes first: it has the cause, and messages are shortened at the end.
     before = f"; before that: {' | '.join(lines[:-1])}" if lines[:-1] else ""
     return f"ended by itself ({how}): {lines[-1]}{before}; log: {log}"
 

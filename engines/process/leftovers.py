@@ -1,4 +1,4 @@
-"""The backstop: engines that are up are remembered by pid and start time, so that `doctor --clean` can end strays."""
+"""Remembers running engines by pid and start time, so that `doctor --clean` can stop those left by a killed run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ END_GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Processes of a remembered engine that still live. With a living driver they are no strays but a run at work."""
+    """Processes of a remembered engine that still run. If their driver runs too, they belong to a running run."""
 
     name: str
     pid: int
@@ -28,13 +28,13 @@ class Leftover:
 
 
 def state_dir() -> Path:
-    """Where living engines are remembered (`$XDG_STATE_HOME/enginebench`)."""
+    """The folder with notes on running engines (`$XDG_STATE_HOME/enginebench`)."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(base).expanduser() / "enginebench" / "engines"
 
 
 def remember(pid: int, name: str, life: str) -> None:
-    """Note a process that was just started, if it still runs. A home folder that cannot be written is no error."""
+    """Write a note on a process that was just started, if it still runs. An unwritable home folder is no error."""
     with contextlib.suppress(OSError, psutil.NoSuchProcess):
         note = {
             "pid": pid,
@@ -57,7 +57,7 @@ def forget(pid: int) -> None:
 
 def find() -> list[Leftover]:
     """Remembered engines that still have a process. Removes the notes of dead engines and of reused pids."""
-    found = []
+    leftovers = []
     for path in sorted(state_dir().glob("*.json")):
         try:
             note: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -69,15 +69,15 @@ def find() -> list[Leftover]:
         except (ValueError, KeyError, TypeError, OSError):
             living = ()
         if living:
-            found.append(Leftover(name, pid, path, driver_lives, living))
+            leftovers.append(Leftover(name, pid, path, driver_lives, living))
         else:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-    return found
+    return leftovers
 
 
 def end(leftover: Leftover) -> bool:
-    """SIGTERM, then SIGKILL, to all that is left of an engine; whether nothing is left of it."""
+    """Stop all remaining processes of an engine (SIGTERM, then SIGKILL); returns whether all have ended."""
     gone = end_processes(list(leftover.processes), END_GRACE_S)
     if gone:
         forget(leftover.pid)
@@ -101,14 +101,14 @@ def end_processes(processes: list[psutil.Process], grace_s: float) -> bool:
 def family(pid: int | None, life: str | None) -> list[psutil.Process]:
     """All processes of an engine: its group, its session, and processes that carry its mark in the environment.
 
-    The mark finds those that left group and session; the group those that wrote over their environment.
+    The mark finds processes that left group and session; the group finds those that overwrote their environment.
     """
-    found = []
+    members = []
     me = os.getpid()
     for process in psutil.process_iter():
         if process.pid != me and _lives(process) and (_in_group(process.pid, pid) or _is_marked(process, life)):
-            found.append(process)
-    return found
+            members.append(process)
+    return members
 
 
 def _in_group(pid: int, leader: int | None) -> bool:
@@ -139,7 +139,7 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def _is_same(pid: int, created: float) -> bool:
-    # A pid is reused sooner or later; only the start time makes it the same process.
+    # Pids are reused, so only pid and start time together identify a process.
     try:
         process = psutil.Process(pid)
         return abs(process.create_time() - created) < 0.01 and process.status() != psutil.STATUS_ZOMBIE

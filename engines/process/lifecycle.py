@@ -22,7 +22,7 @@ STOP_GRACE_S = 10.0
 
 
 class RunningEngine:
-    """An engine that is up; its process, and how it ended once it has."""
+    """A running engine: its process and, later, how it ended."""
 
     def __init__(self, engine: Engine, log: Path) -> None:
         self.engine = engine
@@ -30,7 +30,7 @@ class RunningEngine:
         self.ready_s: float | None = None
         self.pid: int | None = None
         self.exit_code: int | None = None
-        """The process's exit code; -n where signal n ended it."""
+        """The process's exit code; -n if signal n ended it."""
         self.processes_left: int | None = None
         self.port_free_after: bool | None = None
         self._surroundings = Surroundings(engine)
@@ -62,7 +62,7 @@ class RunningEngine:
                     raise EngineError(self._not_ready(ready_timeout_s))
                 time.sleep(0.1)
             if not self.alive():
-                # Something else answers on that port.
+                # Another process answers on that port.
                 raise EngineError(f"{engine.config.name}: while starting: {self.why_it_ended()}")
         except BaseException:
             self.stop()
@@ -72,7 +72,7 @@ class RunningEngine:
             self._surroundings.ready()
 
     def stop(self) -> None:
-        """End the process and its family and look whether anything is left. Safe to call twice."""
+        """Stop the process and its family, and check whether anything is left. It may be called twice."""
         process = self._process
         if process is None or process.stopped:
             return
@@ -94,7 +94,7 @@ class RunningEngine:
         }
 
     def _spawn(self) -> None:
-        # What is hidden in them is remembered, and scrubbed from the log and from all messages.
+        # Remembers their secrets, which are then scrubbed from the log and from all messages.
         self.engine.shown_argv()
         self.engine.shown_env()
         engine = self.engine
@@ -109,7 +109,7 @@ class RunningEngine:
         self._process.remember(engine.config.name)
 
     def why_it_ended(self) -> str:
-        """In words, for a process that ended by itself: a telling line of its log, a signal, or its last lines."""
+        """Why the process ended by itself, as text: a known line of its log, a signal, or its last lines."""
         if self._process is None:
             return f"no server answers at {self.engine.base_url} any more"
         return why_it_ended(self.engine, self.log, self._process.wait())
@@ -123,7 +123,7 @@ class RunningEngine:
         return f"{name}: not ready within {timeout_s:g} s; its log {self.log} ends: {last}"
 
 
-class running:  # noqa: N801 - reads as a word: `with running(engine, log, ...) as alive:`
+class running:  # noqa: N801 - used like a function: `with running(engine, log, ...) as alive:`
     """Run an engine process inside the block: ready at its start, stopped at its end. Meters its GPUs into `gpu_log`.
 
     Raises:

@@ -12,11 +12,11 @@ from records.redaction import HIDDEN, written_forms
 _HIDDEN = HIDDEN.encode()
 _READ_BYTES = 1 << 16
 _TELLING_BYTES = 4
-"""A shorter beginning of a secret at the end of a log says nothing."""
+"""A shorter beginning of a secret at the end of a log reveals nothing."""
 
 
 class ScrubbedStream:
-    """Replaces secrets in bytes that come in pieces; a piece that may end inside a secret waits for the next one."""
+    """Replaces secrets in a stream of bytes; bytes that may begin a secret wait for the next piece."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         forms = {form.encode() for secret in secrets for form in written_forms(secret)}
@@ -25,11 +25,11 @@ class ScrubbedStream:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What may be written once this piece is there too."""
+        """Add a piece; returns the bytes that may be written now."""
         data = self._held + data
         tail = 0
         for match in self._any.finditer(data):
-            # A longer secret that begins with this one may be under way.
+            # The bytes may be the beginning of a longer secret.
             if self._begins(data[match.start() :]):
                 break
             tail = match.end()
@@ -41,13 +41,13 @@ class ScrubbedStream:
         return self._any.sub(_HIDDEN, data[:cut])
 
     def end(self) -> bytes:
-        """What waited when the stream ended."""
+        """End the stream; returns the remaining bytes."""
         held, self._held = self._held, b""
         clean = self._any.sub(_HIDDEN, held)
         return _HIDDEN if clean == held and len(held) >= _TELLING_BYTES else clean
 
     def _begins(self, data: bytes) -> bool:
-        """Whether these bytes are the beginning of a secret, and not a whole one."""
+        """Whether these bytes are an incomplete beginning of a secret."""
         return any(len(form) > len(data) and form.startswith(data) for form in self._forms)
 
 

@@ -1,4 +1,4 @@
-"""Ports: a free one, whether one is free, and who holds it."""
+"""Finds and checks TCP ports, and the process that holds one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engines.base import EngineError
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listens on now."""
+    """A port on which no process listens now."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
@@ -22,7 +22,7 @@ def port_is_free(host: str, port: int | None) -> bool:
     if port is None:
         return True
     with socket.socket() as probe:
-        # As servers do: a connection in TIME_WAIT is no occupant.
+        # As servers do, so that a connection in TIME_WAIT does not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -32,10 +32,10 @@ def port_is_free(host: str, port: int | None) -> bool:
 
 
 def require_free_port(host: str, port: int | None, *, instead: str = "give the engine another `port`") -> None:
-    """Check the port before a start; `instead` says what else can be done than ending whoever holds it.
+    """Check the port before a start; `instead` names the alternative to stopping the process that holds it.
 
     Raises:
-        EngineError: it is taken; the message names the process where that can be seen.
+        EngineError: the port is in use; the message names the process if it is visible.
     """
     if not port_is_free(host, port):
         raise EngineError(f"port {port} on {host} is in use{_holder(port)}; end that process or {instead}")

@@ -1,4 +1,4 @@
-"""A command under the supervisor: it and all its children end when this process does, however that ends."""
+"""Runs a command under the supervisor, which stops it and all its children when this process ends in any way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engines.process import leftovers
 from records.redaction import CLIENT_KEYS, known_secrets
 
 ROOT = Path(__file__).resolve().parents[2]
-# The supervisor's grace, then its own limit for SIGKILL, then this.
+# Extra time after the supervisor's grace and its limit for SIGKILL.
 STOP_MARGIN_S = 40.0
 
 
@@ -26,7 +26,7 @@ class StartError(Exception):
 
 
 class Supervised:
-    """A command that runs, in a session of its own.
+    """A running command, in its own session.
 
     Args:
         argv: the command.
@@ -36,7 +36,7 @@ class Supervised:
         grace_s: seconds from SIGTERM to SIGKILL when it is stopped.
 
     Raises:
-        StartError: it cannot be started.
+        StartError: the command cannot be started.
     """
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], folder: Path, log: Path, grace_s: float) -> None:
@@ -45,7 +45,7 @@ class Supervised:
         lifeline_read, lifeline = os.pipe()
         status_read, status_write = os.pipe()
         command = [sys.executable, "-m", "engines.process.supervisor", str(lifeline_read), str(status_write)]
-        # Not the supervisor's own environment: a PYTHONPATH of the command must not break it.
+        # Separate from the supervisor's environment, which a PYTHONPATH of the command must not break.
         order = {
             "command": list(argv),
             "environment": dict(env),
@@ -80,21 +80,21 @@ class Supervised:
         self.pid = int(rest)
 
     def alive(self) -> bool:
-        """Whether it, or the end of its family, still goes on."""
+        """Whether the command, or the stopping of its family, is still in progress."""
         return self._supervisor.poll() is None
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """The exit code once it and all its children have ended; 128 + n where signal n ended it.
+        """Wait until the command and all its children have ended; returns the exit code, 128 + n for signal n.
 
         Raises:
-            subprocess.TimeoutExpired: it goes on.
+            subprocess.TimeoutExpired: it still runs.
         """
         code = self._supervisor.wait(timeout_s)
-        # Negative where the supervisor itself was killed, and the command with it.
+        # Negative if the supervisor itself was killed, and the command with it.
         return 128 - code if code < 0 else code
 
     def stop(self) -> int:
-        """End it and its family, by SIGTERM and after the grace by SIGKILL; its exit code. Safe to call twice."""
+        """Stop it and its family by SIGTERM, then SIGKILL; returns its exit code. It may be called twice."""
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
@@ -104,7 +104,7 @@ class Supervised:
             self._supervisor.kill()
             code = self.wait()
         if left := self.family():
-            # Only where the supervisor itself was killed, or a process hangs in the kernel.
+            # Happens only if the supervisor itself was killed, or a process hangs in the kernel.
             leftovers.end_processes(left, self._grace_s)
         return code
 
@@ -114,11 +114,11 @@ class Supervised:
         return self._lifeline is None
 
     def family(self) -> list[psutil.Process]:
-        """All its processes that live."""
+        """All its running processes."""
         return leftovers.family(self.pid, self._mark)
 
     def remember(self, name: str) -> None:
-        """Note it, so that `doctor --clean` finds what is left of it."""
+        """Write a note, so that `doctor --clean` finds its remaining processes."""
         leftovers.remember(self.pid, name, self._mark)
 
     def forget(self) -> None:

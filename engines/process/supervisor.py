@@ -1,13 +1,13 @@
-"""The small process between driver and engine: whatever happens to the driver, the engine ends with it.
+"""A small process between driver and engine that stops the engine when the driver dies, even by SIGKILL.
 
     python -m engines.process.supervisor READ_FD STATUS_FD < ORDER
 
-ORDER is JSON, {command, environment, folder, grace_s, secrets}; it comes on standard input since a command line and an
-environment can be read by others. The supervisor starts the command in its folder, in a session of its own, and waits
-for either end. The driver holds the other end of READ_FD open as long as it lives; when that end closes, by request or
-because the driver was killed, the whole family of the command gets SIGTERM, and after `grace_s` seconds SIGKILL. On
-STATUS_FD goes one line: the pid, or why it could not be started. What the family writes goes to standard output,
-without the secrets. The exit code is the engine's; 128 + n where signal n ended it.
+ORDER is JSON, {command, environment, folder, grace_s, secrets}. It comes on standard input, because others can read a
+command line and an environment. The supervisor starts the command in its folder, in its own session, and waits until
+the command or the driver ends. The driver keeps the other end of READ_FD open. When that end closes, by request or
+because the driver was killed, the whole family of the command gets SIGTERM, and after `grace_s` seconds SIGKILL. It
+writes one line to STATUS_FD: the pid, or why the command could not be started. The family's output goes to standard
+output, without the secrets. The exit code is the engine's; 128 + n where signal n ended it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from engines.process.log_filter import scrubbed_pipe
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-# A process in an uninterruptible driver call outlives even SIGKILL; it is reported, not waited for.
+# A process in an uninterruptible driver call survives even SIGKILL; it is reported, not waited for.
 KILL_LIMIT_S = 20.0
-# Whatever holds the log open then has outlived SIGKILL.
+# A process that still holds the log open has survived SIGKILL.
 COPY_LIMIT_S = 5.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -40,7 +40,7 @@ def main() -> int:
     order = json.load(sys.stdin)
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_IGN)
-    # Grandchildren that lose their parent become ours, so that none escapes by double fork.
+    # Orphaned grandchildren become children of this process, so that none escapes by a double fork.
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     out, copier = scrubbed_pipe(order["secrets"], sys.stdout.fileno()) if order["secrets"] else (None, None)
     try:
@@ -63,7 +63,7 @@ def main() -> int:
         os.write(status_fd, f"pid {child.pid}\n".encode())
         os.close(status_fd)
     except OSError:
-        # Nobody reads any more: the driver is gone already, which the next line sees.
+        # The driver has gone already; the code below handles that.
         pass
     while child.poll() is None:
         if select.select([read_fd], [], [], 0.1)[0] and not os.read(read_fd, 1):
@@ -78,18 +78,18 @@ def main() -> int:
 
 
 def _die_with_parent() -> None:
-    # The last net: should this supervisor itself be killed, the kernel ends the engine.
+    # If this supervisor itself is killed, the kernel stops the engine.
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(sign, signal.SIG_DFL)
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def end_family(child: subprocess.Popen[bytes], grace_s: float) -> None:
-    """SIGTERM to the child's group, then SIGKILL to every descendant that is left; all are reaped."""
+    """Send SIGTERM to the child's group, then SIGKILL to every remaining descendant; reap all."""
     _signal_group(child.pid, signal.SIGTERM)
     for process in _descendants():
-        # Those that left the group get their chance to end in order too; those in it must not get a second SIGTERM,
-        # which llama-server takes for "at once".
+        # Processes outside the group get SIGTERM too. Those inside must not get a second one, which llama-server treats
+        # as "stop at once".
         if _group_of(process.pid) != child.pid:
             _signal(process, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
@@ -104,23 +104,23 @@ def end_family(child: subprocess.Popen[bytes], grace_s: float) -> None:
         _reap(child.pid)
         time.sleep(0.02)
     child.poll()
-    # Dead but uncollected would be left to an init that may be slow to collect.
+    # Reap now: init may be slow to collect zombies.
     _reap(child.pid)
 
 
 def _descendants() -> list[psutil.Process]:
-    found = []
+    members = []
     for process in psutil.Process().children(recursive=True):
         try:
             if process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                members.append(process)
         except psutil.NoSuchProcess:
             continue
-    return found
+    return members
 
 
 def _reap(except_pid: int) -> None:
-    """Collect adopted grandchildren; the child itself is Popen's to collect."""
+    """Reap adopted grandchildren; Popen reaps the child itself."""
     for process in psutil.Process().children():
         if process.pid != except_pid:
             try:

@@ -1,4 +1,4 @@
-"""Runs llama.cpp's HTTP server from the `xllamacpp` wheel until it is ended; llama-server's option names."""
+"""Runs llama.cpp's HTTP server from the `xllamacpp` wheel until it is stopped, with llama-server's option names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> None:
     params.port = arguments.port
     params.n_parallel = arguments.parallel
     params.n_ctx = arguments.ctx_size
-    # A unified cache would let one slot take the context of the others.
+    # With a unified cache one slot could use the context of the others.
     params.kv_unified = False
     if arguments.threads:
         params.cpuparams.n_threads = arguments.threads
@@ -49,12 +49,12 @@ def main() -> None:
 
     ended = threading.Event()
     server = xllamacpp.Server(params)
-    # After the server, which sets handlers of its own that stop it without ending this process.
+    # Set after the server's start, because its own handlers stop it without ending this process.
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda *_: ended.set())
     print(f"serving {arguments.model} on {server.listening_address}", file=sys.stderr, flush=True)  # noqa: T201
     ended.wait()
-    # The server's destructor can wait for its own threads for ever; the kernel frees all there is to free.
+    # The server's destructor can wait forever for its own threads; the kernel frees all resources.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""What NVML says of the cards. Absent or failing NVML is "not known", never an error and never 0."""
+"""Reads GPU figures by NVML. If NVML is absent or fails, the figures are unknown, never an error and never 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-# The bits of nvmlDeviceGetCurrentClocksEventReasons, in the words that scoring knows.
+# The bits of nvmlDeviceGetCurrentClocksEventReasons, with the names that scoring uses.
 THROTTLE_REASONS = {
     0x1: "gpu_idle",
     0x2: "applications_clocks_setting",
@@ -66,12 +66,12 @@ def gpu_inventory() -> list[dict[str, Any]] | None:
         if library is None:
             return None
         driver = ask(library, library.nvmlSystemGetDriverVersion)
-        found = []
+        cards = []
         for handle in handles(library).values():
             memory = ask(library, library.nvmlDeviceGetMemoryInfo, handle)
             capability = ask(library, library.nvmlDeviceGetCudaComputeCapability, handle)
             limit = ask(library, library.nvmlDeviceGetEnforcedPowerLimit, handle)
-            found.append(
+            cards.append(
                 {
                     "name": ask(library, library.nvmlDeviceGetName, handle),
                     "memory_mib": memory.total / 2**20 if memory else None,
@@ -82,49 +82,49 @@ def gpu_inventory() -> list[dict[str, Any]] | None:
                     "max_sm_mhz": ask(library, library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_SM),
                 }
             )
-        return found
+        return cards
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[int] | None:
-    """Which cards an engine with these variables will use; None means all of them.
+    """The cards that an engine with these variables will use; None means all of them.
 
-    A `CUDA_VISIBLE_DEVICES` by UUID is taken for all: what is shown is then too much rather than too little.
+    A `CUDA_VISIBLE_DEVICES` by UUID counts as all cards: too many are shown rather than too few.
     """
-    told = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
-    if told is None:
+    variable = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if variable is None:
         return None
-    words = [word.strip() for word in told.split(",") if word.strip()]
+    words = [word.strip() for word in variable.split(",") if word.strip()]
     if any(not word.lstrip("-").isdigit() for word in words):
         return None
-    found = []
+    indices = []
     for word in words:
         # As CUDA does: the first invalid number ends the list, so -1 hides every card.
         if int(word) < 0:
             break
-        found.append(int(word))
-    return found
+        indices.append(int(word))
+    return indices
 
 
 def memory_mib(gpus: list[int] | None = None) -> tuple[float, float] | None:
-    """(used, free) MiB, summed over these cards; None where NVML does not tell, or where there is no card."""
+    """(used, free) MiB, summed over these cards; None if NVML does not report it, or there is no card."""
     with nvml() as library:
         if library is None:
             return None
-        told = [ask(library, library.nvmlDeviceGetMemoryInfo, handle) for handle in handles(library, gpus).values()]
-        if not told or any(memory is None for memory in told):
+        readings = [ask(library, library.nvmlDeviceGetMemoryInfo, handle) for handle in handles(library, gpus).values()]
+        if not readings or any(memory is None for memory in readings):
             return None
-        return sum(memory.used for memory in told) / 2**20, sum(memory.free for memory in told) / 2**20
+        return sum(memory.used for memory in readings) / 2**20, sum(memory.free for memory in readings) / 2**20
 
 
 def cotenants(gpus: list[int] | None = None, *, ours: frozenset[int] = frozenset()) -> list[CoTenant] | None:
-    """Processes with a compute context on these cards, without `ours`; None where NVML does not tell.
+    """Processes with a compute context on these cards, without `ours`; None if NVML does not report them.
 
-    In a container NVML may give pids of the host's namespace, or none: an empty list is then no proof.
+    In a container NVML may give pids of the host's namespace, or none: an empty list then proves nothing.
     """
     with nvml() as library:
         if library is None:
             return None
-        found = []
+        others = []
         cards = handles(library, gpus)
         for index, handle in cards.items():
             running = ask(library, library.nvmlDeviceGetComputeRunningProcesses, handle)
@@ -133,12 +133,12 @@ def cotenants(gpus: list[int] | None = None, *, ours: frozenset[int] = frozenset
             for process in running:
                 if process.pid not in ours:
                     used = process.usedGpuMemory
-                    found.append(CoTenant(index, process.pid, _name(process.pid), used / 2**20 if used else None))
-        return found if cards else None
+                    others.append(CoTenant(index, process.pid, _name(process.pid), used / 2**20 if used else None))
+        return others if cards else None
 
 
 def sample(library: Any, index: int, handle: Any) -> dict[str, Any]:
-    """One reading of one card; what it does not tell is None. `energy_mj` is a counter since the driver was loaded."""
+    """One reading of one card; unreported values are None. `energy_mj` is a counter since the driver was loaded."""
     memory = ask(library, library.nvmlDeviceGetMemoryInfo, handle)
     power = ask(library, library.nvmlDeviceGetPowerUsage, handle)
     util = ask(library, library.nvmlDeviceGetUtilizationRates, handle)
@@ -167,8 +167,8 @@ def handles(library: Any, gpus: list[int] | None = None) -> dict[int, Any]:
     """Handles of these cards by their number (all by default); none where the count can't be had."""
     count = ask(library, library.nvmlDeviceGetCount) or 0
     wanted = range(count) if gpus is None else [index for index in gpus if index < count]
-    found = {index: ask(library, library.nvmlDeviceGetHandleByIndex, index) for index in wanted}
-    return {index: handle for index, handle in found.items() if handle is not None}
+    by_index = {index: ask(library, library.nvmlDeviceGetHandleByIndex, index) for index in wanted}
+    return {index: handle for index, handle in by_index.items() if handle is not None}
 
 
 def ask(library: Any, function: Any, *arguments: Any) -> Any:

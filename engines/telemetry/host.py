@@ -1,4 +1,4 @@
-"""The host meter: what the machine's CPUs and memory did while an engine ran, twice a second, as JSON lines.
+"""The host meter: samples the machine's CPUs and memory twice a second while an engine runs, as JSON lines.
 
 A row holds counters, in seconds since the first row unless stated otherwise; a value that the host does not report is
 null. Only the cores that this process may use are counted.
@@ -6,11 +6,11 @@ null. Only the cores that this process may use are counted.
 - `t_ns`: monotonic clock. `cores`: how many cores are counted.
 - `busy_s`, `idle_s`, `steal_s`: CPU time of the cores (/proc/stat); `steal_s` went to other virtual machines.
 - `ours_s`: CPU time of this process and its descendants: driver, load generator, engine.
-  The rest of `busy_s` is others'.
+  The rest of `busy_s` belongs to other programs.
 - `waited_s`: how long threads of ours were ready to run and waited for a core (/proc/PID/task/TID/schedstat).
 - `memory_stalled_s`: time in which a process waited for memory (/proc/pressure/memory, "some").
 - `load1`, `mhz`, `governor`: load average, mean clock and frequency governor of the cores, as of now.
-- `throttled`: how often a core was slowed down by heat, since boot.
+- `throttled`: how often a core throttled because of heat, since boot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STAT = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 @contextmanager
 def host_metering(path: Path, interval_s: float = INTERVAL_S) -> Iterator[None]:
-    """Sample the host into `path` while inside; without effect where there is no /proc/stat (not Linux)."""
+    """Sample the host into `path` during the block; does nothing without /proc/stat (not Linux)."""
     if not (PROC / "stat").exists():
         yield
         return
@@ -60,7 +60,7 @@ def _sample(path: Path, interval_s: float, stopped: threading.Event) -> None:
 
 
 class HostMeter:
-    """Turns counters since boot, and those of processes that come and go, into counters since the first row."""
+    """Converts counters since boot, and counters of processes that start and end, to counters since the first row."""
 
     def __init__(self) -> None:
         self.cores = sorted(os.sched_getaffinity(0))
@@ -89,9 +89,9 @@ class HostMeter:
         }
 
     def _count_ours(self) -> None:
-        """Add what our threads ran and waited since the last reading.
+        """Add the time that our threads ran and waited since the last reading.
 
-        A thread that has ended takes its last moments along: at most one interval, and only its own.
+        The last part of an ended thread is lost: at most one interval.
         """
         now = _threads_of_ours()
         before = now if self._threads is None else self._threads
@@ -105,15 +105,15 @@ class HostMeter:
 def _threads_of_ours() -> dict[tuple[int, int], tuple[float, float]]:
     """(pid, tid) -> (seconds on a core, seconds ready and waiting for one), of this process and its descendants."""
     me = psutil.Process()
-    found: dict[tuple[int, int], tuple[float, float]] = {}
+    times: dict[tuple[int, int], tuple[float, float]] = {}
     for process in (me, *me.children(recursive=True)):
-        # A process may end at any line of this.
+        # A process may end at any time here.
         with suppress(OSError, ValueError):
             for task in (PROC / str(process.pid) / "task").iterdir():
                 with suppress(OSError, ValueError):
                     ran_ns, waited_ns, _ = (task / "schedstat").read_text().split()
-                    found[process.pid, int(task.name)] = (int(ran_ns) / 1e9, int(waited_ns) / 1e9)
-    return found
+                    times[process.pid, int(task.name)] = (int(ran_ns) / 1e9, int(waited_ns) / 1e9)
+    return times
 
 
 def _core_times(cores: list[int]) -> dict[str, float]:
@@ -134,9 +134,9 @@ def _memory_stalled_s() -> float | None:
 
 
 def _mhz(cores: list[int]) -> float | None:
-    """The mean clock of the cores now; /proc/cpuinfo where the driver of the frequencies reports none."""
-    told = [_text(CORES / f"cpu{core}/cpufreq/scaling_cur_freq") for core in cores]
-    clocks = [float(text) / 1000 for text in told if text]
+    """The mean clock of the cores now; from /proc/cpuinfo if the frequency driver reports none."""
+    texts = [_text(CORES / f"cpu{core}/cpufreq/scaling_cur_freq") for core in cores]
+    clocks = [float(text) / 1000 for text in texts if text]
     if not clocks:
         lines = (_text(PROC / "cpuinfo") or "").splitlines()
         clocks = [float(line.partition(":")[2]) for line in lines if line.startswith("cpu MHz")]
@@ -144,8 +144,8 @@ def _mhz(cores: list[int]) -> float | None:
 
 
 def _throttled(cores: list[int]) -> int | None:
-    told = [_text(CORES / f"cpu{core}/thermal_throttle/core_throttle_count") for core in cores]
-    counts = [int(text) for text in told if text]
+    texts = [_text(CORES / f"cpu{core}/thermal_throttle/core_throttle_count") for core in cores]
+    counts = [int(text) for text in texts if text]
     return sum(counts) if counts else None
 
 

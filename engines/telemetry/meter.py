@@ -1,10 +1,10 @@
-"""The GPU meter: a process of its own that reads cards ten times a second, so that it costs the load nothing.
+"""The GPU meter: a separate process that reads cards ten times a second, so that it costs the load nothing.
 
     python -m engines.telemetry.meter FILE HZ CARDS
 
-CARDS is a JSON list of the cards' numbers, or null for all. It appends one JSON line a reading,
+CARDS is a JSON list of the cards' numbers, or null for all. It appends one JSON line per reading,
 {"t_ns": monotonic, "gpus": [...]} (see `engines.telemetry.gpu.sample`), until its standard input closes: it ends with
-the process that started it, however that one ends.
+its parent process.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ END_S = 5.0
 
 @contextmanager
 def metering(path: Path | None, gpus: list[int] | None = None, hz: float = HZ) -> Iterator[bool]:
-    """Measure these cards (all by default) into `path` while inside; yields whether anything is measured.
+    """Measure these cards (all by default) into `path` during the block; yields whether anything is measured.
 
-    Nothing is without a path, without NVML, or where none of the cards is there.
+    Nothing is measured without a path, without NVML, or if none of the cards exists.
     """
     if path is None or not _cards(gpus):
         yield False
@@ -65,7 +65,7 @@ def measure(path: Path, hz: float, gpus: list[int] | None) -> int:
             while True:
                 row = {"t_ns": time.monotonic_ns(), "gpus": [sample(library, i, card) for i, card in cards.items()]}
                 out.write(json.dumps(row, separators=(",", ":")) + "\n")
-                # Missed readings are skipped, not caught up: a burst would tell nothing.
+                # Missed readings are skipped, because a burst of readings would be useless.
                 due = max(due + 1 / hz, time.monotonic())
                 if select.select([sys.stdin], [], [], max(0.0, due - time.monotonic()))[0]:
                     return 0

@@ -1,4 +1,4 @@
-"""A conversion's check: what a Hugging Face folder holds, and whether a GGUF made of it holds the same."""
+"""Checks a conversion: compares the weights of a Hugging Face folder with those of the GGUF made from it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from engines.weights.gguf import Gguf, GgufError, read_gguf
 
 F32, BF16 = 0, 30
 WIDTH = {F32: 4, BF16: 2}
-# Computed by the engines themselves, or stored a second time: a GGUF does not hold these.
+# Tensors that a GGUF does not have: engines compute them, or they are stored twice.
 LEFT_OUT = ("rotary_emb.inv_freq", "masked_bias", "attn.bias")
-# Goes into a file of its own (mmproj), which a text benchmark does not use.
+# Goes into a separate file (mmproj), which a text benchmark does not use.
 OTHER_SENSES = re.compile(r"(model\.)?(visual|vision_\w+|multi_modal_projector|audio_\w+)\.")
 MAX_HEADER = 1 << 28
 
@@ -34,7 +34,7 @@ class Weights:
 
     @property
     def expected_elements(self) -> int:
-        """Elements that a GGUF of it must hold; merging experts or turning heads changes no count."""
+        """Number of elements that its GGUF must have; merging experts or permuting heads does not change it."""
         kept = {
             name: n for name, n in self.elements.items() if not (name.endswith(LEFT_OUT) or OTHER_SENSES.match(name))
         }
@@ -47,7 +47,7 @@ def read_weights(folder: Path) -> Weights:
     """Read config.json and the safetensors headers, no weights.
 
     Raises:
-        EngineError: not such a folder, a file of the index is missing, or a header is broken.
+        EngineError: it is no such folder, a file of the index is missing, or a header is broken.
     """
     if not folder.is_dir():
         raise EngineError(f"convert: {folder}: no such folder; give a Hugging Face folder with safetensors")
@@ -72,7 +72,7 @@ def read_weights(folder: Path) -> Weights:
 
 
 def shape_once_converted(folder: Path) -> ModelShape | None:
-    """What the BF16 GGUF of a folder will need of the GPU, before it is made; None where that can't be told."""
+    """The shape of a folder's future BF16 GGUF, for the memory estimate; None if unknown."""
     shape = shape_of_safetensors(folder)
     try:
         weights = read_weights(folder)
@@ -84,13 +84,13 @@ def shape_once_converted(folder: Path) -> ModelShape | None:
 
 
 def check_gguf(path: Path, weights: Weights) -> dict[str, Any]:
-    """Compare a converted GGUF with its source: every element there, BF16 or F32, a tokenizer, nothing cut off.
+    """Compare a converted GGUF with its source: all elements, BF16 or F32, a tokenizer, a complete file.
 
     Returns:
-        What was found, for the provenance.
+        The facts of the GGUF, for the provenance.
 
     Raises:
-        EngineError: something is missing or was made less exact.
+        EngineError: something is missing or has lost precision.
     """
     try:
         gguf = read_gguf(path)
@@ -100,21 +100,21 @@ def check_gguf(path: Path, weights: Weights) -> dict[str, Any]:
     foreign = sorted(name for name, (kind, _) in kinds.items() if kind not in WIDTH)
     if foreign:
         raise EngineError(f"convert: tensor {foreign[0]} is neither BF16 nor F32 in the result")
-    # Factors of long-context rotary embeddings are written out as tensors of their own.
-    found = sum(count for name, (_, count) in kinds.items() if not name.startswith("rope_"))
-    if found != weights.expected_elements:
+    # Factors of long-context rotary embeddings become separate tensors.
+    held = sum(count for name, (_, count) in kinds.items() if not name.startswith("rope_"))
+    if held != weights.expected_elements:
         raise EngineError(
-            f"convert: the result holds {found} weights, the source {weights.expected_elements}: tensors were lost"
+            f"convert: the result holds {held} weights, the source {weights.expected_elements}: tensors were lost"
         )
     in_bf16 = sum(count for kind, count in kinds.values() if kind == BF16)
-    if in_bf16 < 0.95 * found:
-        raise EngineError(f"convert: only {in_bf16 / found:.0%} of the result's weights are BF16")
+    if in_bf16 < 0.95 * held:
+        raise EngineError(f"convert: only {in_bf16 / held:.0%} of the result's weights are BF16")
     if path.stat().st_size < sum(WIDTH[kind] * count for kind, count in kinds.values()):
         raise EngineError("convert: the result is cut short: smaller than its tensors")
     return {
         "tensors": len(kinds),
         "source_tensors": len(weights.elements),
-        "parameters": found,
+        "parameters": held,
         "weight_bytes": sum(WIDTH[kind] * count for kind, count in kinds.values()),
         "architecture": gguf.metadata.get("general.architecture"),
         "bf16_tensors": sum(kind == BF16 for kind, _ in kinds.values()),
@@ -142,7 +142,7 @@ def _check_tokenizer(gguf: Gguf, weights: Weights) -> dict[str, Any]:
 
 
 def _require_complete(folder: Path) -> None:
-    """A download that was broken off leaves an index that names files which are not there."""
+    """Check that all files of the index exist: an interrupted download leaves some out."""
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
         return

@@ -1,6 +1,6 @@
-"""Safetensors -> BF16 GGUF with llama.cpp's own converter, checked after, and tied to its source by a hash.
+"""Safetensors -> BF16 GGUF with llama.cpp's own converter, then checked, and linked to its source by a hash.
 
-The converter runs in an environment of its own, since its requirement files name other indexes and old pins.
+The converter runs in a separate environment, because its requirement files name other indexes and old pins.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOURCE_SUFFIXES = {".safetensors", ".json", ".model", ".txt", ".jinja"}
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A GGUF and the proof of where its weights come from."""
+    """A GGUF and the proof of its weights' origin."""
 
     path: Path
     provenance: dict[str, Any]
@@ -42,14 +42,14 @@ def convert(
 
     Args:
         model_dir: folder with config.json, tokenizer files and *.safetensors.
-        out: where the GGUF goes; by default into the cache, named by the source's hash.
+        out: path of the GGUF; by default in the cache, named by the source's hash.
         python: an interpreter that has torch and transformers; by default an environment made in the cache.
         source: a llama.cpp tree or archive; by default as `find_source`.
         say: called with a line for each step.
         on_progress: called with (percent, 100) while the GGUF is written.
 
     Raises:
-        EngineError: nothing to convert, no converter, a failed conversion, or a result that fails its check.
+        EngineError: there is nothing to convert or no converter, the conversion failed, or the result fails its check.
     """
     weights = read_weights(model_dir)
     files = source_files(model_dir)
@@ -59,7 +59,7 @@ def convert(
     sidecar = path.with_name(path.name + ".provenance.json")
     if path.exists() and sidecar.exists():
         known = _read_sidecar(sidecar)
-        # The file itself is hashed too: a GGUF that was replaced or cut must not travel under the old proof.
+        # The file itself is hashed too, to detect a GGUF that was replaced or cut.
         if known.get("source_sha256") == identity and known.get("gguf_sha256") == sha256(path):
             say(f"converted already: {path}")
             return Converted(path, known)
@@ -116,5 +116,5 @@ def _check_disk(out: Path, needed: int) -> None:
     if free < needed:
         raise EngineError(
             f"convert: {free / 2**30:.1f} GiB free at {place}, {needed / 2**30:.1f} GiB are needed; "
-            "set ENGINEBENCH_CACHE to a roomier place or give --out"
+            "set ENGINEBENCH_CACHE to a place with more space, or give --out"
         )

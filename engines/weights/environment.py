@@ -1,4 +1,4 @@
-"""What converts weights: an environment of its own, since the converter's requirements name other indexes."""
+"""Makes the converter's Python environment, which is separate because its requirements name other indexes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ PINS = (
     "protobuf>=5",
     "numpy>=2",
 )
-"""torch 2.13.0 is the CPU build where pip's settings offer one; install with pip, which reads those settings."""
+"""torch 2.13.0 is the CPU build if pip's settings offer one; only pip reads those settings."""
 
 Say = Callable[[str], None]
 Progress = Callable[[int, int], None]
 
 
 def environment(say: Say) -> Path:
-    """The converter's Python, made on first use.
+    """The converter's Python, created on first use.
 
     Raises:
-        EngineError: it can't be made, which without a network needs --python.
+        EngineError: it can't be created; without a network, use --python.
     """
     folder = cache_dir() / "venv-convert"
     stamp = folder / ".installed"
@@ -43,7 +43,7 @@ def environment(say: Say) -> Path:
     say("making the converter's own environment (torch, transformers): some minutes, once")
     if not python.exists():
         venv.create(folder, with_pip=True, symlinks=True, clear=True)
-    # torch by itself first: asked for together with what depends on it, a larger build may be chosen.
+    # torch first and alone: together with its dependents, pip may choose a larger build.
     for pins in (PINS[:1], PINS):
         run(
             [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins],
@@ -55,10 +55,10 @@ def environment(say: Say) -> Path:
 
 
 def run(command: list[str], env: dict[str, str], what: str, on_progress: Progress | None = None) -> None:
-    """Run a step of the converter, telling how far it is.
+    """Run a step of the converter, and report its progress.
 
     Raises:
-        EngineError: it failed; `what` and the line that tells why.
+        EngineError: the step failed; the message has `what` and the line with the cause.
     """
     tail: collections.deque[str] = collections.deque(maxlen=50)
     with subprocess.Popen(
@@ -71,7 +71,7 @@ def run(command: list[str], env: dict[str, str], what: str, on_progress: Progres
     ) as process:
         assert process.stdout is not None
         try:
-            # A progress bar ends its lines with a carriage return, which text mode takes for a line's end.
+            # A progress bar ends its lines with a carriage return, which text mode treats as a line end.
             for line in process.stdout:
                 if found := re.match(r"Writing: +(\d+)%", line):
                     if on_progress:

@@ -69,7 +69,7 @@ class Admission:
 
     @property
     def limit(self) -> int | None:
-        """Measured tickets that this process owes (in a sweep: each step); None where only the clock ends it."""
+        """Number of measured tickets of this process (in a sweep: of each step); None if only the clock ends it."""
         if number := admitted(self._options):
             return self._shard.share(number)
         if self._options.duration or self._kind == "capacity":
@@ -78,7 +78,7 @@ class Admission:
 
     @property
     def required(self) -> int | None:
-        """All measured tickets that this process owed by now; None where only the clock ends it."""
+        """Total number of measured tickets that this process must have by now; None if only the clock ends it."""
         limit = self.limit
         return limit if limit is None or self.sweep is None else limit * self.sweep.begun
 

@@ -164,7 +164,7 @@ def test_what_fits_passes_and_what_does_not_is_refused_with_the_context_that_wou
     assert vram_check(big(tmp_path, monkeypatch), (600.0, 23_500.0)).status is Status.OK
     refused = vram_check(big(tmp_path, monkeypatch, max_seq_len=32768), (600.0, 23_500.0))
     assert refused.status is Status.FAIL
-    assert "weights 14.1" in refused.told and "would fit with 4 slots" in refused.told
+    assert "weights 14.1" in refused.detail and "would fit with 4 slots" in refused.detail
 
 
 def test_a_start_that_would_not_fit_never_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_another_process_on_the_gpu_stops_a_start_unless_it_is_allowed(
 ) -> None:
     play(monkeypatch, FakeNvml(processes=((1, 2**30),)))
     refused = cotenant_check(standin(tmp_path), None)
-    assert refused.status is Status.FAIL and "pid 1" in refused.told and "1,024 MiB" in refused.told
+    assert refused.status is Status.FAIL and "pid 1" in refused.detail and "1,024 MiB" in refused.detail
     assert cotenant_check(standin(tmp_path, options={"allow_cotenants": True}), None).status is Status.WARN
 
 
