@@ -23,7 +23,7 @@ import sys
 import time
 from pathlib import Path
 
-from driver.trees import NOTE, git
+from driver.commit_builds import NOTE, git
 from engines.build.source import cache_dir, find_source
 
 ROOT = Path(__file__).resolve().parents[1]

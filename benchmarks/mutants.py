@@ -40,7 +40,7 @@ STATISTICS = "tests/scoring/statistics tests/scoring/test_gate.py tests/scoring/
 STREAM = " ".join(
     f"tests/load/test_{name}.py" for name in ("answer", "sse", "http", "repeated", "response", "usage", "limits")
 )
-LATENCY = "tests/scoring/test_latency.py tests/scoring/test_steady.py tests/records/test_timing.py"
+LATENCY = "tests/scoring/test_latency.py tests/scoring/test_steady.py tests/records/test_latency_definitions.py"
 VERDICTS = "tests/scoring/test_speed_verdicts.py tests/scoring/test_capacity.py"
 NIGHTS = "tests/nightly/test_nightly.py tests/nightly/test_nightly_guard.py"
 
@@ -48,13 +48,14 @@ TARGETS: dict[str, str] = {
     **{
         f"scoring/statistics/{name}.py": STATISTICS
         for name in (
-            "answers_gate", "family", "gate", "intervals", "proportions", "ratios", "rounds", "sequential", "verdict",
+            "answers_gate", "family", "gate", "intervals", "joint_verdict", "proportions", "ratios", "rounds",
+            "sequential",
         )
     },
     "nightly/gate_rules.py": NIGHTS,
     "nightly/baseline.py": NIGHTS,
     "nightly/judgement.py": NIGHTS,
-    "records/timing.py": "tests/records tests/scoring/test_latency.py",
+    "records/latency_definitions.py": "tests/records tests/scoring/test_latency.py",
     "scoring/speed/latency.py": LATENCY,
     "scoring/speed/output_times.py": LATENCY,
     "scoring/speed/steady.py": LATENCY,
@@ -116,11 +117,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("scoring/statistics/sequential.py", "low, high = 0.0, 11.0"): (
         "beyond z = 11 lies 4e-28, less than any level that a look is given"
     ),
-    ("scoring/statistics/verdict.py", 'outcome = "above" if evidence.estimate >= 0 else "below"'): (
+    ("scoring/statistics/joint_verdict.py", 'outcome = "above" if evidence.estimate >= 0 else "below"'): (
         "an estimate of 0 has p = 1 and is never rejected"
     ),
     (
-        "scoring/statistics/verdict.py",
+        "scoring/statistics/joint_verdict.py",
         "for (evidence, _), difference, equivalence in zip(family, differences, equivalences, strict=False):",
     ): "`holm` gives as many steps as it takes p-values",
     ("load/chat/answer.py", "or len(delta) != 0"): "the slow path, which all events then take, gives the same",

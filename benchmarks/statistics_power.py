@@ -16,9 +16,9 @@ import numpy as np
 from scipy import stats
 
 from scoring.statistics.gate import decide_side_by_side
+from scoring.statistics.joint_verdict import judge
 from scoring.statistics.proportions import PairedTable
 from scoring.statistics.ratios import welch
-from scoring.statistics.verdict import judge
 
 RUN_NOISE, REPEATS, THRESHOLD = 0.02, 5, 0.03
 

@@ -12,12 +12,12 @@ from enum import IntEnum
 from pathlib import Path
 
 from driver.ab import Asked, profile_values
+from driver.commit_builds import TREE, BuildFailedError, built, git
+from driver.compare_and_report import judge, write_reports
 from driver.errors import BenchError, ExitCode
-from driver.judge import judge, write_reports
 from driver.profile.read import parse_profile
 from driver.run.progress import Display
 from driver.run.run import run_profile
-from driver.trees import TREE, BuildFailedError, built, git
 from records import JsonObject
 
 

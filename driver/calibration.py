@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from records import Phase, Record
-from records.timing import Timing, timing
+from records.latency_definitions import Timing, timing
 from records.wording import count
 
 TTFT_LIMIT_MS = 5.0

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from driver.errors import BenchError, ExitCode
 from driver.profile.model import Profile
+from nightly.driver_interface import Measure, Measured
 from nightly.gate_rules import Choice, GateRules
 from nightly.history.store import own_comparisons
-from nightly.measurement import Measure, Measured
 from records import JsonObject, RunFolder, read_json
 from scoring.quality.accuracy import DEFAULT_MARGIN_POINTS
 
@@ -34,7 +34,7 @@ def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool
 
     def measure(rules: GateRules, run_id: str) -> Measured:
         # Imported here, because pandas and scipy would delay a second nightly that is refused.
-        from driver import judge
+        from driver import compare_and_report
         from driver.regressions import look_into
         from driver.run.progress import Display
         from driver.run.run import run_profile
@@ -42,10 +42,10 @@ def measure_with(profile: Profile, profile_path: Path, out: Path, *, quiet: bool
         asked = part_of(profile, rules.engines, rules.cells)
         display = Display(quiet=quiet)
         result = run_profile(asked, profile_path, out, run_id, display, keep_raw=keep_raw)
-        comparison, path = judge.judge(result.folder)
+        comparison, path = compare_and_report.judge(result.folder)
         look_into(asked, result.folder, comparison, display)
-        written = judge.write_reports(comparison, path)
-        all_ok = judge.exit_code(comparison, all_ok=result.all_ok) != ExitCode.REGRESSION
+        written = compare_and_report.write_reports(comparison, path)
+        all_ok = compare_and_report.exit_code(comparison, all_ok=result.all_ok) != ExitCode.REGRESSION
         return Measured(result.folder, comparison, all_ok, written[-1] if written else None)
 
     return measure
@@ -80,10 +80,10 @@ def take_measured(folders: tuple[Path, ...]) -> Measure:
 
 
 def _compare(folder: RunFolder) -> JsonObject:
-    from driver import judge
+    from driver import compare_and_report
 
-    comparison, path = judge.judge(folder)
-    judge.write_reports(comparison, path)
+    comparison, path = compare_and_report.judge(folder)
+    compare_and_report.write_reports(comparison, path)
     return comparison
 
 

@@ -16,7 +16,7 @@ from records import JsonObject, RunFolder
 from records.wording import count
 
 REGRESSED = ("slower", "worse")
-"""Verdicts of `scoring.statistics.verdict` that mean a regression of the candidate."""
+"""Verdicts of `scoring.statistics.joint_verdict` that mean a regression of the candidate."""
 
 
 def regressed_cells(comparison: JsonObject) -> dict[str, list[str]]:

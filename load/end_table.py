@@ -1,6 +1,6 @@
 """Prints the table at the end of a headless `locust`: latencies, tokens/s and errors by kind.
 
-The definitions are those of `records.timing`.
+The definitions are those of `records.latency_definitions`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from locust.runners import WorkerRunner
 
-from load.percentiles import quantile
-from load.process import DRIVER_PID
+from load.live_percentiles import quantile
+from load.process_setup import DRIVER_PID
 from records import Record
+from records.latency_definitions import icl_ms, itl_ms, timing
 from records.percentiles import enough
-from records.timing import icl_ms, itl_ms, timing
 
 METRICS = (
     ("ttft_ms", "TTFT", "ms to the first token"),

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 from gevent.hub import get_hub
 
-from load.percentiles import quantile
+from load.live_percentiles import quantile
 
 PROBE_S = 0.02
 LATE_SEND_MS = 20.0

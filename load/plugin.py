@@ -11,13 +11,13 @@ import gevent
 from locust import events
 from locust.runners import MasterRunner, WorkerRunner
 
-from load import end_table, hooks, process
+from load import end_table, hooks, process_setup
 from load.conversation import check_conversations
 from load.distributed import join, master, worker
+from load.environment_state import State, attach, state_of
 from load.http.connection import Connection, StreamError
 from load.options import add_options, capture_dir, check, check_users, failure_exit_code, target, users_of
 from load.session import Session
-from load.state import State, attach, state_of
 from load.web import tab
 from records.exit_codes import ExitCode
 from records.redaction import client_key
@@ -55,10 +55,10 @@ def _on_parser(parser: Any, **_: Any) -> None:
 
 def _on_init(environment: Any, **_: Any) -> None:
     runner, options = environment.runner, environment.parsed_options
-    process.end_with_driver()
-    process.deliver_interrupts_between_callbacks()
+    process_setup.end_with_driver()
+    process_setup.deliver_interrupts_between_callbacks()
     if isinstance(runner, WorkerRunner):
-        process.end_with_master()
+        process_setup.end_with_master()
     hooks.install(environment.events)
     scenario, user_class = _scenario(environment)
     exact = user_class.fixed_count if user_class.exact_count else None
@@ -136,7 +136,7 @@ def _on_test_start(environment: Any, **_: Any) -> None:
         # Leaves the greenlet that would start the users next; for Locust no test has begun.
         raise gevent.GreenletExit from None
     state.session = session
-    process.freeze_garbage()
+    process_setup.freeze_garbage()
     if isinstance(environment.runner, WorkerRunner):
         worker.start(environment, session)
     if session.options.duration and not session.admission.sweep:

@@ -12,12 +12,12 @@ from locust import User, task
 
 from load import plugin
 from load.conversation import Place
+from load.environment_state import state_of
 from load.http.connection import Connection, StreamError
 from load.http.response import Reply
 from load.record_builder import Exchange, retry_after_s
 from load.schedule.tickets import Ticket
 from load.session import Session
-from load.state import state_of
 from records import ErrorKind, Phase
 from workloads.conversations import REAL
 

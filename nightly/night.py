@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nightly.driver_interface import Measure, Measured
 from nightly.errors import NightError, TimeLimitError, describe_error
 from nightly.gate_rules import GateRules
 from nightly.guard import only_one, time_limit
 from nightly.history.store import GateRow, History, HistoryError, read_run
 from nightly.history.trends import recent_shifts
 from nightly.judgement import Judge
-from nightly.measurement import Measure, Measured
 from nightly.result import Finding, NightResult
 from records.exit_codes import ExitCode
 

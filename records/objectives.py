@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from records.latency_definitions import Withheld, timing
 from records.record import Record
-from records.timing import Withheld, timing
 
 OBJECTIVES = ("ttft_ms", "tpot_ms", "e2e_ms")
 

@@ -10,10 +10,10 @@ from xml.etree import ElementTree as Xml
 
 from records import JsonObject
 from reporting.escape import visible
-from reporting.facts import failures
 from reporting.finding import finding
 from reporting.format import count, interval, quantity, ratio, shown_interval
 from reporting.next_steps import step_of
+from reporting.run_facts import failures
 from reporting.terms import metric_phrase
 from reporting.view import View, cell_of
 

@@ -10,16 +10,6 @@ from reporting.capacity import capacity_facts, capacity_lead
 from reporting.conversations import REUSE_HEADER, REUSE_LEAD, conversation_notes, reuse_table
 from reporting.escape import markdown as md
 from reporting.escape import markdown_code
-from reporting.facts import (
-    CANCELLATION_LEAD,
-    answer_facts,
-    cancellation_notes,
-    commands,
-    engine_facts,
-    failures,
-    noise_floors,
-    run_facts,
-)
 from reporting.finding import finding
 from reporting.format import (
     DAGGER_NOTE,
@@ -34,6 +24,16 @@ from reporting.format import (
 )
 from reporting.machine import MACHINE_COLUMNS, MACHINE_LEAD, machine_facts
 from reporting.next_steps import step_of
+from reporting.run_facts import (
+    CANCELLATION_LEAD,
+    answer_facts,
+    cancellation_notes,
+    commands,
+    engine_facts,
+    failures,
+    noise_floors,
+    run_facts,
+)
 from reporting.terms import spelled_out
 from reporting.view import View, cell_of
 

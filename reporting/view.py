@@ -53,7 +53,7 @@ class View:
     def night(self) -> JsonObject:
         """What a nightly made of this run (`NightResult.to_json`): `headline`, `details`, `exit_code` ...; else empty.
 
-        No part of a comparison: whoever renders one adds it (`driver.judge.write_reports`).
+        No part of a comparison: whoever renders one adds it (`driver.compare_and_report.write_reports`).
         """
         return self.data.get("night") or {}
 

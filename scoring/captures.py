@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from records import ASKED_AGAIN, SCHEMA_VERSION, CellFolder, JsonObject, Phase, Record, read_json, read_json_lines
+from records.latency_definitions import Timing, has_gaps, in_order, known_tokens, timing, tokens_per_event
 from records.thinking import holds_thought
-from records.timing import Timing, has_gaps, in_order, known_tokens, timing, tokens_per_event
 from workloads import asked_id
 
 Ints = NDArray[np.int64]
@@ -32,8 +32,8 @@ class Capture:
 
     `requests` has one row per record, in file order. Its times are milliseconds since the worker's own first send
     (`origins`, monotonic ns), because clocks of different hosts are never compared; NaN is unknown. Latencies are
-    those of `records.timing`, also for failed requests. The chunks of row i are `chunk_ns[offsets[i]:offsets[i + 1]]`;
-    `chunk_tokens` is -1 where the engine did not report it.
+    those of `records.latency_definitions`, also for failed requests. The chunks of row i are
+    `chunk_ns[offsets[i]:offsets[i + 1]]`; `chunk_tokens` is -1 where the engine did not report it.
     """
 
     engine: str

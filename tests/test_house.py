@@ -38,10 +38,10 @@ def test_there_is_no_import_circle() -> None:
 
 
 def test_an_import_inside_a_function_counts_and_one_for_type_checking_does_not() -> None:
-    names = {"load.state", "load.session", "records"}
+    names = {"load.environment_state", "load.session", "records"}
     text = (
         "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n    from load.session import Session\n"
-        "def f():\n    from load import state\n    from records import Record\n"
+        "def f():\n    from load import environment_state\n    from records import Record\n"
     )
-    assert house._imports("load.plugin", text, names) == {"load.state", "records"}
+    assert house._imports("load.plugin", text, names) == {"load.environment_state", "records"}

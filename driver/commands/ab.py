@@ -11,6 +11,7 @@ import click
 
 from driver.ab import profile_values, to_toml
 from driver.commands.run import execute, plan_text
+from driver.commit_builds import TREE, built
 from driver.errors import BenchError, ExitCode, writing
 from driver.options import shared
 from driver.options.commits import server_and_build
@@ -20,7 +21,6 @@ from driver.profile.read import Profile, parse_profile
 from driver.run.plan import DEFAULT_OUT
 from driver.run.progress import Display
 from driver.run.reproduce import program
-from driver.trees import TREE, built
 from records import write_text
 from records.redaction import shown_argv, shown_url
 

@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from driver.bisect import Judged, Step, compare_commits, find_first_bad, judge_step, limit_between
+from driver.commit_builds import commit_of, git
 from driver.errors import BenchError, ExitCode
 from driver.options import shared
 from driver.options.commits import build_option, metric_option, server_and_build, source_option
 from driver.options.load import asked, load_options
 from driver.run.progress import Display
-from driver.trees import commit_of, git
 
 
 @click.command(name="bisect", short_help="Find the commit that made a server slower.")

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from driver.bisect import Step, compare_commits, judge_step
+from driver.commit_builds import BuildFailedError
 from driver.errors import BenchError, ExitCode
 from driver.options import shared
 from driver.options.commits import build_option, metric_option, server_and_build, source_option
 from driver.options.load import asked, load_options
-from driver.trees import BuildFailedError
 
 
 @click.command(name="bisect-step", short_help="Is the checked-out commit slower? For `git bisect run`.")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from driver.compare_and_report import exit_code, judge, judge_runs
 from driver.errors import BenchError, ExitCode
-from driver.judge import exit_code, judge, judge_runs
 from driver.options.output import Output, output_options
 from driver.run.run import open_run
 from driver.shell_completion import RunArgument

@@ -148,7 +148,7 @@ def _write_page(result: NightResult) -> None:
     result.report = str(page)
     write_json(RunFolder(Path(result.folder)).night, result.to_json())
     if comparison:
-        from driver.judge import read_comparison, write_reports
+        from driver.compare_and_report import read_comparison, write_reports
 
         json_path = comparison.with_suffix(".json")
         write_reports(read_comparison(json_path), json_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from driver.judge import exit_code, newest_comparison, read_comparison, write_reports
+from driver.compare_and_report import exit_code, newest_comparison, read_comparison, write_reports
 from driver.options.output import Output, output_options
 from driver.run.run import open_run
 from driver.shell_completion import RunArgument

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from driver.judge import exit_code, judge
+from driver.compare_and_report import exit_code, judge
 from driver.options import shared
 from driver.options.output import Output, output_options
 from driver.profile.read import Profile, find_profile, load_profile

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from driver.judge import score_run
+from driver.compare_and_report import score_run
 from driver.options import shared
 from driver.run.run import open_run
 from driver.shell_completion import RunArgument

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from driver.judge import to_json, write_reports
+from driver.compare_and_report import to_json, write_reports
 from driver.options import shared
 from records import JsonObject
 from reporting.pull_request import pull_request

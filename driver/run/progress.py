@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from records import JsonObject, Record, read_json
+from records.latency_definitions import timing
 from records.redaction import scrub
-from records.timing import timing
 from records.wording import count
 from reporting.escape import terminal
 

@@ -108,7 +108,7 @@ def why_stop(
     """
     # Imported here, because pandas and scipy would delay every command that starts an engine by a second.
     from scoring.compare import judged_so_far
-    from scoring.statistics.verdict import INCONCLUSIVE
+    from scoring.statistics.joint_verdict import INCONCLUSIVE
 
     time_is_up = elapsed_s + round_s > time_s
     if rounds < FEWEST_ROUNDS:

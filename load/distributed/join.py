@@ -21,7 +21,7 @@ from locust.rpc.protocol import Message
 from locust.runners import MasterRunner
 
 from load.distributed.messages import JOIN, REFUSED
-from load.process import is_forked
+from load.process_setup import is_forked
 
 log = logging.getLogger("enginebench")
 

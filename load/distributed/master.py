@@ -27,10 +27,10 @@ from load.distributed.messages import (
     WARM,
 )
 from load.distributed.progress import Progress
+from load.environment_state import state_of
 from load.options import UsageError, capture_dir, check, check_users, failure_exit_code, users_of
 from load.scenario_json import distributed_fields
 from load.schedule.capacity import Director, director
-from load.state import state_of
 from records import Phase, Record
 from records.exit_codes import ExitCode
 from workloads import Prompt, TaskError, load_prompts

@@ -24,10 +24,10 @@ from load.distributed.messages import (
     SHARD,
     WARM,
 )
+from load.environment_state import state_of
 from load.options import UsageError
 from load.schedule.tickets import Shard
 from load.session import Session
-from load.state import state_of
 from load.web.parts import parts_of
 from records import Record
 from records.exit_codes import ExitCode

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from load.environment_state import state_of
 from load.session import Session
-from load.state import state_of
 
 REPORT = "enginebench"
 """The key of the health figures in Locust's worker reports."""

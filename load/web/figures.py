@@ -1,8 +1,8 @@
 """Computes live figures of one test from the records as they arrive, in bounded memory. Independent of Locust.
 
-Medians of the last seconds and of each second are exact, percentiles of the whole test follow `load.percentiles`.
-Definitions are those of `records.timing`: only measured requests without an error count for latencies. A tail
-percentile with fewer than ten requests beyond it is withheld.
+Medians of the last seconds and of each second are exact, percentiles of the whole test follow `load.live_percentiles`.
+Definitions are those of `records.latency_definitions`: only measured requests without an error count for latencies. A
+tail percentile with fewer than ten requests beyond it is withheld.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from load.percentiles import Distribution
+from load.live_percentiles import Distribution
 from load.web.parts import Part, PartOf, turn_of
 from load.web.timeline import METRICS, Second, Seconds
 from records import Record
+from records.latency_definitions import icl_ms, itl_ms, timing
 from records.percentiles import enough
-from records.timing import icl_ms, itl_ms, timing
 
 
 @dataclass(slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from load.percentiles import quantile
+from load.live_percentiles import quantile
 from load.schedule.admission import Admission
 from records import Phase, Record
-from records.timing import timing
+from records.latency_definitions import timing
 
 PartOf = Callable[[Record], str | None]
 """Returns the part of the test to which a record belongs; None if the test has no parts."""

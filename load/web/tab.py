@@ -16,9 +16,9 @@ import gevent
 from locust.runners import MasterRunner, WorkerRunner
 
 from load.distributed.progress import Progress
+from load.environment_state import state_of
 from load.options import form_groups
 from load.session import Session
-from load.state import state_of
 from load.web.clients import REPORT, Client, WorkerReport, known, total
 from load.web.figures import Live
 from load.web.parts import PartOf, parts_of, turn_of

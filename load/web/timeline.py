@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from load.percentiles import quantile
+from load.live_percentiles import quantile
 
 METRICS = ("ttft_ms", "tpot_ms", "itl_ms", "icl_ms", "e2e_ms")
 CHARTED = ("ttft_ms", "tpot_ms", "itl_ms", "icl_ms")

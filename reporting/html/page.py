@@ -26,17 +26,6 @@ from reporting.charts.results import accuracy, depth, ratio_trend, scaling
 from reporting.charts.turns import reuse, turns
 from reporting.conversations import REUSE_HEADER, REUSE_LEAD, conversation_notes, reuse_table
 from reporting.escape import one_line, visible
-from reporting.facts import (
-    CANCELLATION_LEAD,
-    answer_facts,
-    cancellation_notes,
-    commands,
-    engine_facts,
-    error_words,
-    failures,
-    noise_floors,
-    run_facts,
-)
 from reporting.finding import finding
 from reporting.format import (
     DAGGER_NOTE,
@@ -57,6 +46,17 @@ from reporting.html.problems import flip_grids, problems
 from reporting.html.speed_table import SpeedTable
 from reporting.machine import MACHINE_COLUMNS, MACHINE_LEAD, machine_facts
 from reporting.next_steps import step_of
+from reporting.run_facts import (
+    CANCELLATION_LEAD,
+    answer_facts,
+    cancellation_notes,
+    commands,
+    engine_facts,
+    error_words,
+    failures,
+    noise_floors,
+    run_facts,
+)
 from reporting.terms import DEFINITIONS, explained
 from reporting.view import View, cell_of
 

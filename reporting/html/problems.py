@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from records import JsonObject
 from reporting.escape import BLOCK_LIMIT, one_line, visible
-from reporting.facts import FAULTS
 from reporting.format import count
+from reporting.run_facts import FAULTS
 from reporting.view import View, cell_of, is_flip
 from scoring.quality.divergence import first_difference
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from records.timing import HELD_BACK_NS_PER_TOKEN, HELD_BACK_TOKENS, NO_STREAM_NS, Withheld
+from records.latency_definitions import HELD_BACK_NS_PER_TOKEN, HELD_BACK_TOKENS, NO_STREAM_NS, Withheld
 from records.wording import count
 from scoring.audit.model import (
     CellFacts,

@@ -9,8 +9,8 @@ from records import JsonObject
 from scoring.quality.accuracy import AnswersPair
 from scoring.quality.sampling import PairedProblems
 from scoring.statistics.family import FAMILY_ERROR
+from scoring.statistics.joint_verdict import BETTER, EQUIVALENT, INCONCLUSIVE, WORSE, Judgement, judge
 from scoring.statistics.proportions import PairedTable, discordance, needed_n, settled_margin
-from scoring.statistics.verdict import BETTER, EQUIVALENT, INCONCLUSIVE, WORSE, Judgement, judge
 
 
 def judge_answers(pairs: Sequence[AnswersPair]) -> JsonObject:

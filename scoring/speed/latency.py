@@ -68,7 +68,7 @@ MeasuredRound = tuple[int, JsonObject, CellFigures]
 
 
 def per_request(capture: Capture) -> pd.DataFrame:
-    """One row per request with its latencies in ms (`records.timing`); NaN if unknown or if the request failed.
+    """One row per request with its latencies in ms (`records.latency_definitions`); NaN: unknown or failed.
 
     A request that its client cancelled has a TTFT and no other latency.
     """
@@ -115,7 +115,7 @@ def summarise(figures: CellFigures, name: str, values: Floats, requests: int) ->
 def _gaps(capture: Capture, frame: pd.DataFrame) -> tuple[tuple[Floats, int], tuple[Floats, int]]:
     """Gaps of all ok measured requests in ms: (ITL per token, its requests), (ICL per arrival, its requests).
 
-    Equals `records.timing.itl_ms` and `icl_ms` of every record, computed on arrays.
+    Equals `records.latency_definitions.itl_ms` and `icl_ms` of every record, computed on arrays.
     """
     chunks = frame["chunks"].to_numpy(np.int64)
     use = (frame["measured"] & frame["ok"] & frame["streamed"]).to_numpy(bool) & (chunks > 1)

@@ -9,10 +9,7 @@ from records import JsonObject
 from scoring.metrics import MACHINE, WITHIN_RUN, higher_is_better, ratio_digits
 from scoring.statistics.family import FAMILY_ERROR
 from scoring.statistics.intervals import Interval
-from scoring.statistics.ratios import LogRatio, grid_blur, opposition, welch
-from scoring.statistics.rounds import FEWEST_ROUNDS
-from scoring.statistics.sequential import SequentialFamily, needed_rounds
-from scoring.statistics.verdict import (
+from scoring.statistics.joint_verdict import (
     BETTER,
     EQUIVALENT,
     FASTER,
@@ -22,6 +19,9 @@ from scoring.statistics.verdict import (
     Judgement,
     judge,
 )
+from scoring.statistics.ratios import LogRatio, grid_blur, opposition, welch
+from scoring.statistics.rounds import FEWEST_ROUNDS
+from scoring.statistics.sequential import SequentialFamily, needed_rounds
 
 EXPLORATORY, TOO_FEW_ROUNDS, NO_INTERVAL, NO_RATIO = (
     "exploratory",

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from scoring.statistics.family import FAMILY_ERROR
+from scoring.statistics.joint_verdict import Evidence, Judgement, Outcome
 from scoring.statistics.rounds import FEWEST_ROUNDS, MOST_ROUNDS
-from scoring.statistics.verdict import Evidence, Judgement, Outcome
 
 Floats = NDArray[np.float64]
 

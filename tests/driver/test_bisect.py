@@ -13,10 +13,10 @@ import pytest
 from driver.ab import Asked, profile_values
 from driver.bisect import Judged, Step, find_first_bad, judge_step, limit_between
 from driver.cli import cli
+from driver.commit_builds import BuildFailedError, built, commit_of, git
 from driver.errors import BenchError, ExitCode
 from driver.options.commits import server_and_build
 from driver.profile.read import parse_profile
-from driver.trees import BuildFailedError, built, commit_of, git
 from tests.engines.helpers import ROOT
 
 PACING_OF_TREE = (

@@ -15,7 +15,7 @@ from load.http.framing import parse_head
 from load.http.response import Reply
 from load.record_builder import _fill, retry_after_s
 from records import Record, read_records
-from records.timing import itl_ms, timing
+from records.latency_definitions import itl_ms, timing
 from tests.load.test_sse import DONE, answer_of, kind_of, said
 from tests.records.test_records import record
 from tests.scoring.hand import capture_of

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from load.percentiles import EXACT, Distribution
+from load.live_percentiles import EXACT, Distribution
 from load.web.figures import Live
 from load.web.timeline import KEEP_S, METRICS
 from records import Record

@@ -12,7 +12,7 @@ import pytest
 
 from engines.process.port import free_port
 from records import Record
-from records.timing import timing
+from records.latency_definitions import timing
 from scoring.answers.extract import Fault
 from scoring.answers.graders import Reply, judge
 from tests.engines.by_hand import wait_until_up

@@ -23,7 +23,7 @@ from load.schedule.admission import Admission
 from load.schedule.sweep import Sweep
 from load.schedule.tickets import Prompts, Shard
 from load.session import Session
-from load.state import State, attach, state_of
+from load.environment_state import State, attach, state_of
 from records import Phase
 from workloads import Prompt
 

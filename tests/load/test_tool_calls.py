@@ -11,7 +11,7 @@ import pytest
 from engines.pacing_server.dialects import DIALECTS, NAME
 from load.chat.answer import Answer
 from records import Record
-from records.timing import itl_ms, timing
+from records.latency_definitions import itl_ms, timing
 from tests.load.load import Outcome, finish, prompts_file
 from tests.load.test_answer import record_of, usage
 from tests.load.test_sse import answer_of, said

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from records import Record, read_json, read_records
-from records.timing import icl_ms, itl_ms, timing
+from records.latency_definitions import icl_ms, itl_ms, timing
 from tests.load.load import ROOT
 from tests.load.web import Web, pacing, web_ui
 

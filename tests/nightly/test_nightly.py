@@ -14,11 +14,11 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from driver.errors import BenchError, ExitCode
+from nightly.driver_interface import Measured
 from nightly.errors import NightError
 from nightly.gate_rules import GateRules, parse_choice
 from nightly.guard import only_one
 from nightly.history.store import History, HistoryError
-from nightly.measurement import Measured
 from nightly.night import NightlyOptions, nightly
 from nightly.report import junit, markdown, terminal
 from nightly.result import Finding, NightResult

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from driver.judge import judge
+from driver.compare_and_report import judge
 from scoring.metrics import WITHIN_RUN
 from tests.builders import reference_run
 

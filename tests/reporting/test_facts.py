@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from reporting.facts import answer_facts, noise_floors, workload_words
 from reporting.html.page import html
 from reporting.markdown import markdown
+from reporting.run_facts import answer_facts, noise_floors, workload_words
 from reporting.view import View
 from scoring.compare import compare
 from tests.builders import Answer, RunBuilder, boxed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from driver.judge import judge, judge_runs
+from driver.compare_and_report import judge, judge_runs
 from records import ErrorKind, JsonObject, Phase, Record
 from scoring.compare import compare
 from tests.builders import RunBuilder, Speed, fail, reference_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.judge import judge
+from driver.compare_and_report import judge
 from records import JsonObject
 from reporting.html.page import html
 from reporting.markdown import markdown

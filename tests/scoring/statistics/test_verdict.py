@@ -7,7 +7,7 @@ import math
 import pytest
 
 from scoring.statistics.intervals import StudentEstimate
-from scoring.statistics.verdict import Judgement, judge
+from scoring.statistics.joint_verdict import Judgement, judge
 
 MARGIN = math.log(1.03)
 

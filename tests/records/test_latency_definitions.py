@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from records import Record
-from records.timing import Withheld, icl_ms, itl_ms, timing
+from records.latency_definitions import Withheld, icl_ms, itl_ms, timing
 from scoring.speed.latency import cell_figures
 from tests.scoring.hand import capture_of, request
 
