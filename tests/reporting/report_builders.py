@@ -10,7 +10,7 @@ from typing import Any
 
 from driver.compare_and_report import judge
 from scoring.metrics import WITHIN_RUN
-from tests.builders import reference_run
+from tests.reference_run import reference_run
 
 HOSTILE = (
     "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\"'</style></title></textarea>"

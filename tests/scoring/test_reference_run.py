@@ -8,7 +8,7 @@ import pytest
 
 from records import JsonObject
 from scoring.compare import compare
-from tests.builders import reference_run
+from tests.reference_run import reference_run
 
 
 @pytest.fixture(scope="module")

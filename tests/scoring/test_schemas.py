@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 from driver.compare_and_report import judge, judge_runs
 from records import ErrorKind, JsonObject, Phase, Record
 from scoring.compare import compare
-from tests.builders import RunBuilder, Speed, fail, reference_run
+from tests.builders import RunBuilder, Speed, fail
+from tests.reference_run import reference_run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
