@@ -79,7 +79,7 @@ class Installed:
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self.env = {**kept, "XDG_STATE_HOME": str(folder / ".state"), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
 
-    def run(self, *command: object, code: int = 0) -> str:
+    def run(self, *command: object, codes: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(
             [*map(str, command)],
             cwd=self.folder,
@@ -89,7 +89,7 @@ class Installed:
             timeout=120,
             check=False,
         )
-        assert done.returncode == code, done.stdout[-1500:] + done.stderr[-1500:]
+        assert done.returncode in codes, done.stdout[-1500:] + done.stderr[-1500:]
         return done.stdout
 
 
@@ -123,8 +123,9 @@ def test_the_command_is_there_and_knows_its_scenarios_and_profiles(installed: In
 
 def test_a_run_is_measured_judged_and_reported_again(installed: Installed) -> None:
     (installed.folder / "p.toml").write_text(PROFILE)
-    installed.run("enginebench", "run", "p.toml", "--run-id", "r", code=3)
-    assert "report: bench-out/r/" in installed.run("enginebench", "report", "r", code=3)
+    # Fair, or on a crowded machine void: this is about the wheel.
+    installed.run("enginebench", "run", "p.toml", "--run-id", "r", codes=(0, 3))
+    assert "report: bench-out/r/" in installed.run("enginebench", "report", "r", codes=(0, 3))
     (page,) = (installed.folder / "bench-out/r").glob("comparison-*.html")
     assert "<style>" in page.read_text()
 

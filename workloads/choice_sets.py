@@ -133,6 +133,9 @@ def read_choice_file(path: Path, seed: int) -> list[Prompt] | None:
 
 def _rows(path: Path) -> Iterable[tuple[int, Any]]:
     """The rows with the number of the line on which each ends, as far as they are read; nothing of a broken file."""
+    if not path.is_file():
+        # A pipe would never end; `read_prompts` reports it.
+        return
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
