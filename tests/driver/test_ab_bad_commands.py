@@ -96,6 +96,7 @@ def test_a_command_that_prints_secrets_shows_none(bench: Bench) -> None:
     assert kept and not any(secret in text for secret in SECRETS for text in (done.stdout, done.stderr, *kept))
 
 
+@pytest.mark.engines
 def test_a_server_that_ignores_sigterm_and_left_a_child_elsewhere_is_measured_and_gone(bench: Bench) -> None:
     done = ab(bench, STUBBORN)
     # `Bench.run` has made sure that neither of them lives.

@@ -48,6 +48,7 @@ options = {{ cancel_share = 0.5, cancel_after_tokens = 3 }}
 CELL = "capacity.perf-short"
 
 
+@pytest.mark.engines
 def test_a_search_that_was_killed_begins_again_and_the_run_ends_with_its_bracket(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     run = ["run", bench.profile(PROFILE), "--run-id", "r"]

@@ -66,7 +66,7 @@ def test_json_and_markdown_together_are_refused_by_every_command_that_has_both()
 def test_report_prints_what_run_prints(tmp_path: Path) -> None:
     server = f"{sys.executable} -m engines.pacing_server --host {{host}} --port {{port}} --ttft-ms 2 --tokens 8"
     bench = Bench(tmp_path)
-    options = ["--users", "1", "--rounds", "1", "--time", "30s", "--output-tokens", "4", "--run-id", "r"]
+    options = ["--users", "1", "--rounds", "1", "--time", "6s", "--output-tokens", "4", "--run-id", "r"]
     done = bench.run("ab", server, server, *options, "--markdown", "--out", str(tmp_path))
     for command in ("report", "compare"):
         again = bench.run(command, str(tmp_path / "r"), "--markdown")

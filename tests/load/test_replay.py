@@ -117,6 +117,7 @@ trace = {{ file = "{trace}", speed = 0.25, cap_tokens = 32 }}
 """
 
 
+@pytest.mark.engines
 def test_a_replay_that_was_killed_starts_again_whole_and_can_itself_be_replayed(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     profile = bench.profile(PROFILE, trace=TRACE)

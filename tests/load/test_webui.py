@@ -109,6 +109,7 @@ def test_a_mistake_in_the_form_leaves_page_and_workers_for_another_try(tmp_path:
         assert len(web.records) == 4
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_capacity_search_shows_its_levels_as_they_are_judged(tmp_path: Path, workers: int) -> None:
     options = ["--objectives", "ttft_ms=200", "--start", "4", "--end", "8", "--level-cap", "300"]
