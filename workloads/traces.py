@@ -72,7 +72,7 @@ def read_trace(path: Path, kind: str = "auto", first: int | None = None) -> Trac
     for number, arrival in rows:
         try:
             checked = arrival()
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             missing = f"no field {error}" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{path}:{number}: damaged {kind} line: {missing}") from None
         if checked is None:
@@ -102,7 +102,7 @@ def _format(path: Path, text: str) -> str:
             return kind
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         row = None
     if isinstance(row, dict) and "chunk_ns" in row:
         return "records"
@@ -139,22 +139,25 @@ def _mooncake(path: Path, text: str) -> Iterator[_Row]:
         yield number, lambda row=row: read(row())  # type: ignore[misc]
 
 
-def _csv(text: str, names: tuple[str, str, str], seconds: Callable[[Any, str], float]) -> Iterator[_Row]:
+def _csv(path: Path, text: str, names: tuple[str, str, str], seconds: Callable[[Any, str], float]) -> Iterator[_Row]:
     def read(row: dict[str, Any]) -> Arrival | None:
         at, asked, answered = (row[name] for name in names)
         return _answered(seconds(at, names[0]), _tokens(asked, names[1]), _tokens(answered, names[2]))
 
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    for row in reader:
-        yield reader.line_num, lambda row=row: read(row)  # type: ignore[misc]
+    try:
+        for row in reader:
+            yield reader.line_num, lambda row=row: read(row)  # type: ignore[misc]
+    except csv.Error as error:
+        raise TaskError(f"{path}:{reader.line_num}: damaged CSV line: {error}") from None
 
 
 def _burstgpt(path: Path, text: str) -> Iterator[_Row]:
-    return _csv(text, _BURSTGPT, _seconds)
+    return _csv(path, text, _BURSTGPT, _seconds)
 
 
 def _azure(path: Path, text: str) -> Iterator[_Row]:
-    return _csv(text, _AZURE, _utc_seconds)
+    return _csv(path, text, _AZURE, _utc_seconds)
 
 
 def _records(path: Path, text: str) -> Iterator[_Row]:
@@ -170,7 +173,7 @@ def _records(path: Path, text: str) -> Iterator[_Row]:
             row = parsed()
             if row["phase"] != "warmup" and (at := sent(row)) is not None:
                 origins[row["worker"]] = min(origins.get(row["worker"], at), at)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue  # named below
 
     def read(row: dict[str, Any]) -> Arrival | None:

@@ -190,3 +190,14 @@ def test_the_files_here_are_in_order() -> None:
         times = [one.at_s for one in read_trace(file).arrivals]
         assert all(a <= b for a, b in pairwise(times)), file
     assert json.loads((FILES / "mooncake.jsonl").read_text().splitlines()[0])["timestamp"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [("azure.csv", "1" * 140_000 + ",1,1"), ("burstgpt.csv", "1" * 140_000), ("mooncake.jsonl", "[" * 100_000)],
+)
+def test_a_line_that_no_parser_takes_is_reported_and_no_traceback(tmp_path: Path, name: str, damage: str) -> None:
+    file = tmp_path / name
+    file.write_text((FILES / name).read_text().rstrip("\n") + "\n" + damage + "\n")
+    with pytest.raises(TaskError, match=r":\d+: damaged"):
+        read_trace(file)
