@@ -63,7 +63,7 @@ def _read_parts(parts: list[Any], result: Delta) -> None:
     """Read content that is a list of typed parts."""
     for part in parts:
         kind = part.get("type") if isinstance(part, dict) else None
-        if kind in _THOUGHT_PARTS:
+        if isinstance(kind, str) and kind in _THOUGHT_PARTS:
             result.thought += text_of(part)
         elif kind == "refusal":
             result.refusal += text_of(part)

@@ -267,3 +267,7 @@ def test_done_is_looked_for_in_the_last_sixteen_reads_and_64_bytes(reads: list[b
     made = reply(CHUNKED, *map(chunk, reads))
     made.unframe()
     assert made.says_done is done
+
+
+def test_a_part_whose_type_is_no_text_is_read_like_any_other() -> None:
+    assert read_delta({"content": [{"type": [], "text": "x"}]}).content == "x"
