@@ -43,10 +43,15 @@ def _loads(line: bytes) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        return _nested(line)
+        return parse_json(line)
 
 
-def _nested(text: str | bytes) -> Any:
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON from outside; NaN and infinity become None.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deeply.
+    """
     try:
         return json.loads(text, parse_constant=lambda _: None)
     except RecursionError:
@@ -126,7 +131,7 @@ def read_json(path: Path) -> JsonObject:
     """
     require_regular(path)
     try:
-        value = _nested(path.read_text(encoding="utf-8"))
+        value = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if not isinstance(value, dict):

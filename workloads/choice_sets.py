@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import random
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from records.files import parse_json
 from workloads.problem_sets import DataSet, Problem, TaskError, load_problems, without_controls
 from workloads.prompts import MEASURE, Message, Prompt
 from workloads.task import Options, Task
@@ -148,6 +148,6 @@ def _rows(path: Path) -> Iterable[tuple[int, Any]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                yield number, json.loads(line)
+                yield number, parse_json(line)
             except ValueError:
                 return

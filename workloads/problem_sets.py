@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from records.files import require_regular
+from records.files import parse_json, require_regular
 
 DATA_ENV = "ENGINEBENCH_DATA"
 SHIPPED = Path(__file__).resolve().parents[1] / "offline" / "data"
@@ -127,7 +127,7 @@ def parse_problems(data_set: DataSet, content: bytes, where: str) -> list[Proble
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError as error:
             raise TaskError(f"{where}:{number}: not JSON: {error}") from None
         problems.append(data_set.problem(row, len(problems), f"{where}:{number}"))

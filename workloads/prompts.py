@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from records import prompt_sha256
-from records.files import replacing, require_regular
+from records.files import parse_json, replacing, require_regular
 from workloads.conversations import FIXED, Turn, messages_of, sharegpt_rows, turns_of_row
 from workloads.problem_sets import TaskError
 
@@ -134,7 +134,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     prompts = []
     for number, text in _rows(path, content):
         try:
-            prompts.append(_from_row(json.loads(text) if isinstance(text, str) else text, number))
+            prompts.append(_from_row(parse_json(text) if isinstance(text, str) else text, number))
         except ValueError as error:
             raise TaskError(f"{path}:{number}: {error}") from None
     if not any(prompt.pool == MEASURE for prompt in prompts):
@@ -152,7 +152,7 @@ def _rows(path: Path, content: str) -> Iterable[tuple[int, str | dict[str, Any]]
     if path.suffix != ".json":
         return ((number, line) for number, line in enumerate(content.split("\n"), start=1) if line.strip())
     try:
-        value = json.loads(content)
+        value = parse_json(content)
     except ValueError as error:
         raise TaskError(f"{path}: not JSON: {error}") from None
     return enumerate(sharegpt_rows(value, str(path)), start=1)

@@ -49,8 +49,8 @@ class ToolCalls:
             call = _Call(fragment.index, fragment.id)
             self._calls.append(call)
         call.id = call.id or fragment.id
-        # Gateways repeat the whole name with each fragment of the arguments.
-        if not (fragment.arguments and fragment.name == call.name):
+        # Gateways repeat the whole name with each fragment of the arguments, some also with an empty last one.
+        if not (fragment.name == call.name and (fragment.arguments or call.arguments)):
             call.name += fragment.name
         call.arguments.append(fragment.arguments)
 

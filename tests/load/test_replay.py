@@ -95,6 +95,9 @@ def test_prompts_without_times_and_too_many_requests_are_refused() -> None:
     timed = [Prompt("p", ({"role": "user", "content": "?"},), at_s=0.0)]
     with pytest.raises(UsageError, match="the trace has 1"):
         check_trace(parser.parse_args(["--arrivals", "trace", "--requests", "2"]), timed)
+    late_first = [Prompt(name, timed[0].messages, at_s=at_s) for name, at_s in (("p", 5.0), ("q", 1.0))]
+    with pytest.raises(UsageError, match="prompt q is due before the one above it"):
+        check_trace(parser.parse_args(["--arrivals", "trace"]), late_first)
 
 
 PROFILE = """

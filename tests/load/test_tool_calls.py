@@ -10,6 +10,7 @@ import pytest
 
 from engines.pacing_server.dialects import DIALECTS, NAME
 from load.chat.answer import Answer
+from load.chat.tool_calls import Fragment, ToolCalls
 from records import Record
 from records.latency_definitions import itl_ms, timing
 from tests.load.load import Outcome, finish, prompts_file
@@ -100,6 +101,13 @@ def test_two_calls_of_every_dialect_stay_two_calls(server: str) -> None:
     assert answer.verdict() is None
     kept = [{**call, "arguments": json.loads(call["arguments"])} for call in record_of(answer).tool_calls]
     assert kept == [{**call, "arguments": json.loads(call["arguments"])} for call in BOTH]
+
+
+def test_a_name_that_is_repeated_with_an_empty_last_fragment_stays_one_name() -> None:
+    taken = ToolCalls()
+    for arguments in ("{", "}", ""):
+        taken.take(Fragment(0, "weather", arguments, "x"))
+    assert taken.whole() == [{"name": "weather", "arguments": "{}"}]
 
 
 def test_one_object_in_place_of_the_list_is_read_as_text_generation_inference_means_it() -> None:

@@ -214,6 +214,7 @@ def test_a_users_own_warm_up_rows_are_enough(tmp_path: Path) -> None:
         ('{"prompt": "a", "pool": "x"}', "`pool`"),
         ('{"prompt": "a", "gold": [1]}', "`gold`"),
         ('{"prompt": "a \\ud800"}', "surrogate"),
+        ("[" * 100_000, ":1: nested too deeply"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why_in_one_line(tmp_path: Path, content: str, says: str) -> None:
