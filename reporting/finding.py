@@ -269,7 +269,7 @@ def _trust(view: View) -> str:
     most = open_checks.most_common(_NAMED_CHECKS)
     names = [f"“{name}”" if number == 1 else f"“{name}” ({number} times)" for name, number in most]
     if more := len(open_checks) - len(names):
-        names.append(f"{more} more")
+        names.append(count(more, "other check"))
     return f"{sentence}; {open_checks.total():,} gave a warning or could not be made: {_listed(names)}."
 
 
