@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make demo          compare two real llama.cpp servers on this machine, without a GPU (about 5 minutes)"
-	@echo "make test          the test suite (about 9 minutes on 2 cores)"
+	@echo "make test          the test suite (about 7 minutes on 2 cores)"
 	@echo "make test-engines  real engines: builds llama.cpp, converts weights, compares it with transformers (slow); pages against WCAG"
 	@echo "make lint          ruff and mypy strict"
 
@@ -15,7 +15,7 @@ demo: $(VENV)/.demo
 	$(BIN)/enginebench demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 test-engines: $(VENV)/.test
 	$(BIN)/python -m pytest -m 'engines or axe' --timeout=3300 || [ $$? -eq 5 ]
